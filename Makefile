@@ -1,0 +1,54 @@
+# Penstock. `make up` on a fresh machine with Python 3.11 and a JDK 17 is all there is to know.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3.11
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+export PYTHON
+
+.PHONY: help up down setup test lint lock e2e chaos security bench browser clean
+
+help:  ## what can be typed here
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+up: setup  ## set up, start the platform and the demo traffic
+	@$(BIN)/penstock up $(ARGS)
+
+down:  ## stop the platform; data stays
+	@if [ -x $(BIN)/penstock ]; then $(BIN)/penstock down; else echo "Nothing was set up here."; fi
+
+setup:  ## environment, packages, jars; quick when nothing changed
+	@infra/setup
+
+test: setup lint  ## what CI runs: set-up, lint and the suite
+	@$(PYTEST) tests -m "not slow" $(ARGS)
+
+lint: setup  ## ruff and mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+lock: setup  ## pin what requirements.in and infra/jars/ivy.xml ask for; review and commit
+	@.venv/bootstrap/bin/uv pip compile -q --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header requirements.in -o requirements.lock
+	@.venv/bootstrap/bin/uv pip compile -q --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header infra/bootstrap.in -o infra/bootstrap.lock
+	@$(BIN)/python -m penstock.platform.jars --lock
+
+e2e: setup  ## the whole platform, end to end
+	@$(PYTEST) tests/e2e $(ARGS)
+
+chaos: setup  ## kill things under load, lose nothing
+	@$(PYTEST) tests/chaos $(ARGS)
+
+security: setup  ## who may do what, and where secrets are not
+	@$(PYTEST) tests/security $(ARGS)
+
+bench: setup  ## measure latency and throughput
+	@$(PYTEST) tests/bench $(ARGS)
+
+browser: setup  ## pages in a real browser (needs Chromium)
+	@$(PYTEST) tests/browser $(ARGS)
+
+clean: down  ## remove the stack's data, the environment and the jars
+	@rm -rf .penstock .venv .jars

@@ -1,0 +1,208 @@
+"""`penstock up`, `down`, `status` and `doctor`: the platform from the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from penstock.cli.progress import steps
+from penstock.settings import Settings
+
+if TYPE_CHECKING:
+    from penstock.platform.stack import Stack
+
+__all__ = ["doctor", "down", "status", "up"]
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+_STATE_COLOURS = {"running": "green", "not ready": "yellow", "dead": "red", "stopped": "dim"}
+
+
+def _names(_: click.Context, __: click.Parameter, value: str | None) -> list[str] | None:
+    return None if value is None else [name.strip() for name in value.split(",") if name.strip()]
+
+
+def _stack() -> Stack:
+    from penstock.platform.stack import Stack
+
+    return Stack(Settings.load())
+
+
+@click.command()
+@click.option("--only", callback=_names, metavar="A,B", help="Start these and what they need.")
+@click.option("--without", callback=_names, metavar="A,B", help="Start all but these.")
+@as_json
+def up(only: list[str] | None, without: list[str] | None, as_json: bool) -> None:
+    """Start the embedded platform and the demo traffic; what already runs is left alone.
+
+    \b
+    Examples:
+      penstock up
+      penstock up --without airflow,connect,demo     a lighter stack
+      penstock up --only postgres,kafka,registry     what the streams read from
+      PENSTOCK_HOME=/tmp/two PENSTOCK_PORT_OFFSET=1000 penstock up     a second stack beside it
+    """
+    from penstock.platform.doctor import require_startable
+
+    stack = _stack()
+    names = stack.select(only, without or [])
+    require_startable(stack.settings, names)
+    began = time.monotonic()
+    try:
+        with steps(quiet=as_json) as (progress, report):
+            stack.up(only, report, without=without or [])
+    except KeyboardInterrupt:
+        _interrupted(
+            "What had started is still running. `penstock up` goes on, `penstock down` stops."
+        )
+    seconds = round(time.monotonic() - began, 1)
+    if as_json:
+        click.echo(json.dumps({"seconds": seconds, "services": progress.seconds()}))
+    else:
+        _welcome(stack, names, seconds)
+
+
+@click.command()
+@as_json
+def down(as_json: bool) -> None:
+    """Stop the platform, dependents first. Data stays; `penstock up` goes on from it.
+
+    \b
+    Example:
+      penstock down
+    """
+    stack = _stack()
+    try:
+        with steps(quiet=as_json) as (_, report):
+            stopped = stack.down(report)
+    except KeyboardInterrupt:
+        _interrupted("Some services are still stopping. Run `penstock down` again.")
+    if as_json:
+        click.echo(json.dumps({"stopped": stopped}))
+    elif stopped:
+        click.echo(f"Stopped. The data is in {stack.settings.home}.")
+    else:
+        click.echo("Nothing was running.")
+
+
+@click.command()
+@as_json
+def status(as_json: bool) -> None:
+    """What runs where: state, pid, port, memory, and the lag of every stream.
+
+    Exit code 0 when every service runs, 7 when some do not.
+
+    \b
+    Examples:
+      penstock status
+      penstock status --json | jq '.services[] | select(.state != "running")'
+    """
+    from penstock.platform.heartbeat import streams
+
+    stack = _stack()
+    services = stack.status()
+    flows = streams(stack.settings) if _runs(services, "postgres") else []
+    if as_json:
+        body = {"home": str(stack.settings.home), "services": [asdict(s) for s in services]}
+        click.echo(json.dumps(body | {"streams": flows}, default=str))
+    else:
+        _show(services, flows)
+    sys.exit(0 if all(service.state == "running" for service in services) else 7)
+
+
+@click.command()
+@as_json
+def doctor(as_json: bool) -> None:
+    """Look at everything the platform needs from this machine, and say how to mend what lacks.
+
+    Exit code 0 when nothing stands in the way, 5 otherwise.
+
+    \b
+    Example:
+      penstock doctor
+    """
+    from penstock.platform.doctor import examine
+
+    checks = examine(Settings.load())
+    if as_json:
+        click.echo(json.dumps([asdict(check) for check in checks]))
+    else:
+        for check in checks:
+            colour = {"ok": "green", "warn": "yellow", "fail": "red"}[check.outcome]
+            click.secho(f"{check.outcome:<5}", fg=colour, nl=False)
+            click.echo(f"{check.name:<10} {check.message}")
+            if check.outcome != "ok":
+                click.echo(f"{'':16}{check.remedy}")
+    sys.exit(5 if any(check.outcome == "fail" for check in checks) else 0)
+
+
+def _interrupted(text: str) -> None:
+    click.echo(f"\nInterrupted. {text}", err=True)
+    sys.exit(130)
+
+
+def _runs(services: Sequence[Any], name: str) -> bool:
+    return any(service.name == name and service.state == "running" for service in services)
+
+
+def _show(services: Sequence[Any], flows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table(box=None, pad_edge=False)
+    for title in ("service", "state", "pid", "port", "memory", ""):
+        table.add_column(title, justify="right" if title in ("pid", "port", "memory") else "left")
+    for service in services:
+        ports = ", ".join(str(port) for port in service.ports.values())
+        memory = f"{service.memory_bytes / 2**20:.0f} MB" if service.memory_bytes else ""
+        state = f"[{_STATE_COLOURS[service.state]}]{service.state}[/]"
+        table.add_row(service.name, state, str(service.pid or ""), ports, memory, service.detail)
+    total = sum(service.memory_bytes for service in services)
+    table.add_row("", "", "", "", f"{total / 2**20:.0f} MB", "")
+    console.print(table)
+    if flows:
+        console.print(_flow_table(flows))
+
+
+def _flow_table(flows: list[dict[str, Any]]) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    columns = list(flows[0])
+    for column in columns:
+        table.add_column(column.replace("_", " "))
+    for flow in flows:
+        table.add_row(*(str(flow.get(column, "")) for column in columns))
+    return table
+
+
+def _welcome(stack: Stack, names: list[str], seconds: float) -> None:
+    """What runs where, how to log in, what to try."""
+    settings = stack.settings
+    places = {
+        "airflow": f"{settings.airflow_url}  (user admin, password: "
+        f"cat {settings.home / 'secrets' / 'airflow-admin'})",
+        "kafka": f"{settings.kafka_bootstrap}  (SASL SCRAM-SHA-512, passwords in "
+        f"{settings.home / 'secrets'})",
+        "registry": settings.registry_url,
+        "postgres": f"127.0.0.1:{settings.port('postgres')}",
+        "connect": f"http://127.0.0.1:{settings.port('connect')}",
+        "supervisor": f"http://127.0.0.1:{settings.port('spark-ui')}  (Spark)",
+    }
+    click.echo(f"\nUp in {seconds} s.")
+    for name, place in places.items():
+        if name in names:
+            click.echo(f"  {stack.spec.services[name].title:<28} {place}")
+    click.echo(f"  {'Tables':<28} {settings.warehouse}")
+    click.echo("\nTry:")
+    click.echo(
+        '  penstock query "select * from gold.stock_stats order by window_start desc limit 5"'
+    )
+    click.echo("  penstock tail silver.trades")
+    click.echo("  penstock status")

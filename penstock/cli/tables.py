@@ -1,0 +1,91 @@
+"""`penstock tables` and `penstock register`: what is declared, and what runs of it."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from penstock.errors import NotRunning
+from penstock.settings import Settings
+
+__all__ = ["register", "tables"]
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
+def tables(as_json: bool) -> None:
+    """List the tables: kind, live revision, what they read, and what is wrong with them.
+
+    \b
+    Examples:
+      penstock tables
+      penstock tables --json | jq '.tables[].name'
+    """
+    settings = Settings.load()
+    try:
+        manifest = json.loads(settings.manifest.read_text())
+    except FileNotFoundError:
+        raise NotRunning("nothing is registered yet.", remedy="Run `penstock up`.") from None
+    if as_json:
+        click.echo(json.dumps(manifest, indent=1))
+    else:
+        _show(manifest)
+
+
+def _show(manifest: dict) -> None:  # type: ignore[type-arg]
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("table", "kind", "reads", "keys", "live revision", "owner", "note")
+    for entry in manifest["tables"]:
+        reads = ", ".join(entry.get("inputs", {}).values()) or entry.get(
+            "topic", entry.get("of", "")
+        )
+        note = "edited since: stage it to go live" if entry.get("changed") else ""
+        table.add_row(
+            entry["name"],
+            entry["kind"],
+            reads,
+            ", ".join(entry.get("keys", [])),
+            entry.get("revision") or "",
+            entry.get("owner", ""),
+            note,
+        )
+    console = Console()
+    console.print(table)
+    for broken in manifest["broken"]:
+        console.print(f"[red]disabled[/red] {broken['what']}: {broken['reason']}", highlight=False)
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def register(as_json: bool) -> None:
+    """Read the declarations of the working tree again and write the manifest.
+
+    New tables go live and start to run; a changed table keeps its live revision and is marked.
+    Exits with 3 when a declaration is broken.
+
+    \b
+    Example:
+      penstock register && penstock tables
+    """
+    from penstock.runtime.register import register as run
+    from penstock.runtime.registry import Registry
+    from penstock.session import build_session
+
+    settings = Settings.load()
+    registry = Registry(settings)
+    registry.create()
+    session = build_session(settings, "penstock-register", memory="1g")
+    try:
+        found = run(session, settings, registry)
+    finally:
+        session.stop()
+    manifest = json.loads(settings.manifest.read_text())
+    if as_json:
+        click.echo(json.dumps(manifest, indent=1))
+    else:
+        _show(manifest)
+    if found.broken:
+        raise click.exceptions.Exit(3)

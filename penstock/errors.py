@@ -1,0 +1,88 @@
+"""Every error Penstock raises on purpose, grouped by who has to act.
+
+A message says what happened and where; ``remedy`` is the next thing to type or change. The CLI
+prints both and never a stack trace; each leaf has its own exit code.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "DefinitionError",
+    "EnvironmentProblem",
+    "ForeignCommit",
+    "LeaseLost",
+    "NotRunning",
+    "PenstockError",
+    "QueryRefused",
+    "ServiceFailed",
+    "TransformError",
+    "UsageError",
+]
+
+
+class PenstockError(Exception):
+    """Root of all errors; ``remedy`` tells the reader what to do next."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.remedy}".strip()
+
+
+class UsageError(PenstockError):
+    """The person at the keyboard asked for something that does not exist or makes no sense."""
+
+    exit_code = 2
+
+
+class DefinitionError(PenstockError):
+    """The author of a table declared it wrongly; names the file and the line."""
+
+    exit_code = 3
+
+
+class QueryRefused(PenstockError):
+    """A query tried something outside reading live tables, or ran past its caps."""
+
+    exit_code = 4
+
+
+class EnvironmentProblem(PenstockError):
+    """The machine lacks something (Java, disk, a free port, a finished set-up)."""
+
+    exit_code = 5
+
+
+class ServiceFailed(PenstockError):
+    """A service of the platform did not start, died or does not answer."""
+
+    exit_code = 6
+
+
+class NotRunning(PenstockError):
+    """The command needs a running platform and there is none."""
+
+    exit_code = 7
+
+
+class LeaseLost(PenstockError):
+    """Another supervisor holds this table now; this one must commit nothing more."""
+
+    exit_code = 8
+
+
+class ForeignCommit(PenstockError):
+    """Somebody else wrote to a table only Penstock writes."""
+
+    exit_code = 9
+
+
+class TransformError(PenstockError):
+    """A definition's transform failed on data that passed its contract."""
+
+    exit_code = 10

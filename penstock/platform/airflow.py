@@ -1,0 +1,68 @@
+"""Airflow: scheduler, DAG processor, triggerer and web server on Postgres, loopback only."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from penstock.platform.files import private_folder, write_private
+from penstock.platform.http import ask
+from penstock.platform.service import Report, Service
+
+__all__ = ["Airflow"]
+
+_COMPONENTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
+
+
+class Airflow(Service):
+    """Its home is its folder in ``etc``; DAGs come from the project, logs go to the stack's."""
+
+    name = "airflow"
+
+    @property
+    def _passwords(self) -> Path:
+        """Not among the configured files: Airflow opens it for writing, and may rewrite it."""
+        return self.settings.home / "secrets" / "airflow-passwords.json"
+
+    def files(self) -> Mapping[str, str]:
+        secret = self.settings.secret
+        config = self.render(
+            "airflow/airflow.cfg",
+            home=self.etc,
+            dags=self.settings.project / "dags",
+            logs=self.settings.logs / "airflow",
+            port=self.port(),
+            postgres_port=self.settings.port("postgres"),
+            password=secret("postgres-airflow"),
+            passwords_file=self._passwords,
+            fernet_key=secret("airflow-fernet"),
+            secret_key=secret("airflow-secret"),
+            jwt_secret=secret("airflow-jwt"),
+        )
+        return {"airflow.cfg": config}
+
+    def command(self) -> Sequence[str]:
+        return [sys.executable, "-m", "penstock.platform.airflow_main"]
+
+    def environment(self) -> dict[str, str]:
+        return self.settings.environment(
+            AIRFLOW_HOME=str(self.etc),
+            AIRFLOW_CONFIG=str(self.etc / "airflow.cfg"),
+            NO_COLOR="1",
+        )
+
+    def prepare(self, report: Report) -> None:
+        private_folder(self.settings.logs / "airflow")
+        write_private(self._passwords, json.dumps({"admin": self.settings.secret("airflow-admin")}))
+
+    def ready(self) -> bool:
+        return self._unhealthy() == []
+
+    def _unhealthy(self) -> list[str]:
+        answer = ask(f"{self.settings.airflow_url}/api/v2/monitor/health")
+        if not answer.ok:
+            return ["api-server"]
+        states = {name: (answer.body.get(name) or {}).get("status") for name in _COMPONENTS}
+        return [name for name, state in states.items() if state != "healthy"]

@@ -1,0 +1,124 @@
+"""Kafka Connect with Debezium: the shop's changes, exactly once, into Kafka."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import ServiceFailed
+from penstock.platform import jars
+from penstock.platform.http import Answer, ask
+from penstock.platform.java import java_executable
+from penstock.platform.service import Report, Service
+from penstock.settings import HOST
+
+__all__ = ["Connect"]
+
+_JAAS = (
+    "org.apache.kafka.common.security.scram.ScramLoginModule required "
+    'username="connect" password="{password}";'
+)
+_REST_USER = "penstock"
+
+
+class Connect(Service):
+    """One distributed worker and its connectors (every ``infra/connect/*.json``).
+
+    Its REST interface can start code and read the worker's secrets through a connector's
+    configuration, so it asks for a password even on loopback.
+    """
+
+    name = "connect"
+
+    @property
+    def _secrets_file(self) -> Path:
+        return self.etc / "secrets.properties"
+
+    def files(self) -> Mapping[str, str]:
+        secret = self.settings.secret
+        worker = self.render(
+            "connect/worker.properties",
+            broker_port=self.settings.port("kafka"),
+            port=self.port(),
+            plugins=jars.require(self.settings, "debezium"),
+            secrets_file=self._secrets_file,
+            jaas=_JAAS.format(password=secret("kafka-connect")),
+            max_message_bytes=self.platform.max_message_bytes,
+        )
+        login = (
+            f'KafkaConnect {{\n  {_LOGIN_MODULE} required file="{self.etc}/rest.properties";\n}};\n'
+        )
+        return {
+            "worker.properties": worker,
+            "rest.jaas": login,
+            "rest.properties": f"{_REST_USER}={secret('connect-rest')}\n",
+            "secrets.properties": f"postgres-debezium={secret('postgres-debezium')}\n",
+            "log4j2.yaml": self.render("kafka/log4j2.yaml"),
+        }
+
+    def command(self) -> Sequence[str]:
+        libraries = jars.require(self.settings, "kafka")
+        java = [str(java_executable(self.settings)), f"-Xmx{self.spec.heap}", "-XX:+UseSerialGC"]
+        java += [f"-Djava.security.auth.login.config={self.etc / 'rest.jaas'}"]
+        java += [f"-Dlog4j2.configurationFile={self.etc / 'log4j2.yaml'}"]
+        java += ["-cp", f"{libraries}/*", "org.apache.kafka.connect.cli.ConnectDistributed"]
+        return [*java, str(self.etc / "worker.properties")]
+
+    def _rest(self, path: str, method: str = "GET", body: Any = None) -> Answer:
+        user = (_REST_USER, self.settings.secret("connect-rest"))
+        url = f"http://{HOST}:{self.port()}{path}"
+        return ask(url, method=method, body=body, user=user, timeout=15)
+
+    def ready(self) -> bool:
+        return self._rest("/connectors").ok
+
+    def provision(self, report: Report) -> None:
+        for name, config in self._connectors():
+            current = self._rest(f"/connectors/{name}/config")
+            if current.ok and current.body == config | {"name": name}:
+                continue
+            report(f"connector {name}")
+            answer = self._rest(f"/connectors/{name}/config", "PUT", config)
+            if not answer.ok:
+                raise ServiceFailed(
+                    f"Connect refused the connector {name} (status {answer.status}): "
+                    f"{_reason(answer)}",
+                    remedy=f"See {self.log} and infra/connect; then run `penstock up` again.",
+                )
+
+    def _connectors(self) -> list[tuple[str, dict[str, str]]]:
+        found = []
+        for file in sorted((self.settings.project / "infra" / "connect").glob("*.json")):
+            text = self.render(
+                f"connect/{file.name}",
+                postgres_port=self.settings.port("postgres"),
+                secrets_file=self._secrets_file,
+            )
+            declared = json.loads(text)
+            found.append((declared["name"], declared["config"]))
+        return found
+
+    def detail(self) -> str:
+        """Connectors that do not run, or how many do."""
+        names = [name for name, _ in self._connectors()]
+        states = {name: _state(self._rest(f"/connectors/{name}/status")) for name in names}
+        wrong = [f"{name} {state.lower()}" for name, state in states.items() if state != "RUNNING"]
+        return ", ".join(wrong) or f"{len(states)} connector running"
+
+
+_LOGIN_MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
+
+
+def _reason(answer: Answer) -> str:
+    said = answer.body.get("message", "") if isinstance(answer.body, dict) else str(answer.body)
+    return str(said).split("\n", 1)[0][:200]
+
+
+def _state(answer: Answer) -> str:
+    """The worst state among a connector and its tasks."""
+    if not answer.ok:
+        return "MISSING"
+    states = [answer.body["connector"]["state"], *(t["state"] for t in answer.body["tasks"])]
+    return next((state for state in states if state != "RUNNING"), "RUNNING")

@@ -1,0 +1,32 @@
+"""Demo traffic: the project's own generator, run as a service so that it stops with the rest."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from penstock.platform.service import Service
+
+__all__ = ["Demo"]
+
+_RATE = 20  # records a second: enough to see windows move, nothing for two cores to notice
+
+
+class Demo(Service):
+    name = "demo"
+
+    @property
+    def cwd(self) -> Path:
+        return self.settings.project
+
+    def command(self) -> Sequence[str]:
+        return [sys.executable, "-m", f"{self.settings.jobs}.demo", "--rate", str(_RATE)]
+
+    def ready(self) -> bool:
+        """It offers nothing to ask; alive a moment after its start is all there is to see."""
+        recorded = self.pid_file.read()
+        return recorded is not None and recorded.is_running()
+
+    def detail(self) -> str:
+        return f"{_RATE} records a second"

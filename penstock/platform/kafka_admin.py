@@ -1,0 +1,160 @@
+"""Topics, users and ACLs, brought to what ``infra/platform.toml`` says.
+
+Everything here may run again and again: what is right is left alone. ACLs of our users that the
+file does not name are removed, so a right that was taken away there is taken away here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from penstock.errors import ServiceFailed
+from penstock.platform.files import write_private
+from penstock.platform.spec import PlatformSpec
+from penstock.settings import Settings
+
+__all__ = ["broker_answers", "client_config", "provision"]
+
+_TIMEOUT = 30.0
+_EVERY_ACL = AclBindingFilter(
+    restype=ResourceType.ANY,
+    name=None,  # type: ignore[arg-type]  # documented as "any"
+    resource_pattern_type=ResourcePatternType.ANY,
+    principal=None,  # type: ignore[arg-type]
+    host=None,  # type: ignore[arg-type]
+    operation=AclOperation.ANY,
+    permission_type=AclPermissionType.ANY,
+)
+_ITERATIONS = 4096  # the least SCRAM-SHA-512 takes; the passwords are long and random
+
+
+def client_config(settings: Settings, user: str) -> dict[str, Any]:
+    """librdkafka's settings to speak to this stack's broker as one of its users."""
+    return {
+        "bootstrap.servers": settings.kafka_bootstrap,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": user,
+        "sasl.password": settings.secret(f"kafka-{user}"),
+    }
+
+
+def _quiet(kind: int, reason: str, *_: Any) -> None:
+    """Swallow librdkafka's own complaints: while a broker starts, refusals are expected."""
+
+
+def _admin(settings: Settings) -> AdminClient:
+    return AdminClient(client_config(settings, "admin") | {"log_level": 0, "error_cb": _quiet})
+
+
+def broker_answers(settings: Settings, timeout: float = 2.0) -> bool:
+    """True when the broker lets the admin in and knows its own cluster."""
+    try:
+        return bool(_admin(settings).list_topics(timeout=timeout).brokers)
+    except KafkaException:
+        return False
+
+
+def provision(settings: Settings, spec: PlatformSpec) -> None:
+    """Create what is missing: topics, users with their passwords, ACLs."""
+    admin = _admin(settings)
+    try:
+        _topics(admin, spec)
+        _users(admin, settings, spec)
+        _acls(admin, spec)
+    except KafkaException as error:
+        raise ServiceFailed(
+            f"Kafka refused its topics, users or ACLs: {error.args[0].str()}.",
+            remedy=f"See {settings.logs / 'kafka.log'}; then run `penstock up` again.",
+        ) from error
+
+
+def _settle(futures: Iterable[Future[Any]]) -> None:
+    for future in futures:
+        future.result(_TIMEOUT)
+
+
+def _topics(admin: AdminClient, spec: PlatformSpec) -> None:
+    existing = admin.list_topics(timeout=_TIMEOUT).topics
+    missing = [
+        NewTopic(topic.name, topic.partitions, 1, config=topic.config)
+        for topic in spec.topics
+        if topic.name not in existing
+    ]
+    if missing:
+        _settle(admin.create_topics(missing).values())
+
+
+def _users(admin: AdminClient, settings: Settings, spec: PlatformSpec) -> None:
+    """Set passwords once; a stamp in the broker's own folder says for which ones that was done.
+
+    Setting a password anew salts it anew, so it is not done at every start.
+    """
+    users = [user.name for user in spec.kafka_users if not user.super_user]
+    known = {user: settings.secret(f"kafka-{user}") for user in users}
+    wanted = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+    stamp = settings.data / "kafka" / "users-by-penstock"
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, _ITERATIONS)
+    changes = [UserScramCredentialUpsertion(u, info, p.encode()) for u, p in known.items()]
+    _settle(admin.alter_user_scram_credentials([*changes]).values())
+    write_private(stamp, wanted)
+
+
+def _acls(admin: AdminClient, spec: PlatformSpec) -> None:
+    wanted = set(_wanted_acls(spec))
+    existing = set(admin.describe_acls(_EVERY_ACL).result(_TIMEOUT))
+    ours = {f"User:{user.name}" for user in spec.kafka_users}
+    if wanted - existing:
+        _settle(admin.create_acls(list(wanted - existing)).values())
+    surplus = [acl for acl in existing - wanted if acl.principal in ours]
+    if surplus:
+        _settle(admin.delete_acls([_as_filter(acl) for acl in surplus]).values())
+
+
+def _wanted_acls(spec: PlatformSpec) -> Iterable[AclBinding]:
+    for user in spec.kafka_users:
+        for acl in user.acls:
+            pattern = ResourcePatternType.PREFIXED if acl.prefix else ResourcePatternType.LITERAL
+            for operation in acl.allow:
+                yield AclBinding(
+                    ResourceType[acl.resource.upper()],
+                    acl.name,
+                    pattern,
+                    f"User:{user.name}",
+                    "*",
+                    AclOperation[operation],
+                    AclPermissionType.ALLOW,
+                )
+
+
+def _as_filter(acl: AclBinding) -> AclBindingFilter:
+    return AclBindingFilter(
+        acl.restype,
+        acl.name,
+        acl.resource_pattern_type,
+        acl.principal,
+        acl.host,
+        acl.operation,
+        acl.permission_type,
+    )

@@ -1,0 +1,35 @@
+"""The stream supervisor as a service of the stack; what it does is in :mod:`penstock.runtime`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from penstock.platform import heartbeat
+from penstock.platform.service import Service
+
+__all__ = ["Supervisor"]
+
+
+class Supervisor(Service):
+    """Started from the project's folder, so that the project's jobs can be imported."""
+
+    name = "supervisor"
+
+    @property
+    def cwd(self) -> Path:
+        return self.settings.project
+
+    def command(self) -> Sequence[str]:
+        return [sys.executable, "-m", "penstock.cli", "supervise"]
+
+    def ready(self) -> bool:
+        beat = heartbeat.read(self.settings)
+        return beat is not None and beat.age_seconds < heartbeat.STALE_AFTER
+
+    def detail(self) -> str:
+        beat = heartbeat.read(self.settings)
+        if beat is None:
+            return "no heartbeat"
+        return f"{beat.state}, {len(beat.streams)} streams, beat {beat.age_seconds:.0f} s ago"

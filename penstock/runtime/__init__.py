@@ -1,0 +1,1 @@
+"""How a table runs: read, compute, commit, as a stream and in batch."""

@@ -1,0 +1,114 @@
+"""bronze: a topic kept byte for byte, with coordinates. The log everything is replayed from.
+
+The position of a bronze table is the next offset of each partition, kept as txn actions named by
+topic id: a recreated topic repeats offsets, so its name would not do. Rows at lower offsets are
+dropped before a commit, so any replay of a batch, under any checkpoint, writes nothing twice.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.model.names import TableName
+from penstock.runtime.delta_log import Action, DeltaLog
+from penstock.runtime.writer import RecentRows, live_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["BRONZE_COLUMNS", "BronzeWriter", "bronze_frame", "bronze_schema"]
+
+_STAMP = pa.timestamp("us", tz="UTC")
+_HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+
+
+def bronze_schema() -> pa.Schema:
+    return pa.schema(
+        [
+            ("key", pa.binary()),
+            ("value", pa.binary()),
+            ("headers", pa.list_(_HEADER)),
+            ("cluster_id", pa.string()),
+            ("topic", pa.string()),
+            ("topic_id", pa.string()),
+            ("partition", pa.int32()),
+            ("offset", pa.int64()),
+            ("timestamp", _STAMP),
+            ("timestamp_type", pa.int32()),
+            ("ingested_at", _STAMP),
+        ]
+    )
+
+
+BRONZE_COLUMNS = bronze_schema().names
+
+
+def bronze_frame(
+    records: DataFrame, *, cluster_id: str, topic_id: str, ingested_at: dt.datetime
+) -> DataFrame:
+    """Kafka records in bronze's columns; the ingest time is one moment per batch."""
+    from pyspark.sql import functions as F
+
+    micros = int(ingested_at.timestamp() * 1_000_000)
+    return records.select(
+        "key",
+        "value",
+        "headers",
+        F.lit(cluster_id).alias("cluster_id"),
+        "topic",
+        F.lit(topic_id).alias("topic_id"),
+        "partition",
+        "offset",
+        "timestamp",
+        F.col("timestampType").alias("timestamp_type"),
+        F.timestamp_micros(F.lit(micros)).alias("ingested_at"),
+    )
+
+
+class BronzeWriter:
+    """The only writer of one bronze table."""
+
+    def __init__(self, warehouse: Path, name: TableName, *, token: int, topic_id: str = "") -> None:
+        self.name = name
+        self.path = live_path(warehouse, name)
+        self.topic_id = topic_id  # set by whoever ingests: a recreated topic has another one
+        self.schema = bronze_schema()
+        self.recent = RecentRows(32 << 20)
+        DeltaLog.create(self.path, self.schema, description=f"{name}: the topic, byte for byte")
+        self.log = DeltaLog.take(self.path, token)
+
+    def next_offset(self, partition: int) -> int | None:
+        return self.log.txn(self._app(partition))
+
+    def unseen(self, rows: pa.Table) -> pa.Table:
+        """Without the rows an earlier commit holds already."""
+        parts = rows["partition"].unique().to_pylist()
+        starts = {part: self.next_offset(part) or 0 for part in parts}
+        lowest = pc.min(rows["offset"]).as_py() if rows.num_rows else 0
+        if all(start <= lowest for start in starts.values()):
+            return rows
+        keep = None
+        for part, start in starts.items():
+            here = pc.and_(
+                pc.equal(rows["partition"], part), pc.greater_equal(rows["offset"], start)
+            )
+            keep = here if keep is None else pc.or_(keep, here)
+        return rows.filter(keep)
+
+    def append(self, adds: list[Action], ends: dict[int, int], rows: pa.Table | None) -> int:
+        """Commit files together with the next offset of each partition they reach to."""
+        with self.log.lock:
+            txns = {self._app(part): end for part, end in ends.items()}
+            info = {"offsets": {str(part): end for part, end in ends.items()}}
+            version = self.log.commit(adds, txns, {**info, "topic_id": self.topic_id})
+            if rows is not None:
+                self.recent.put(version, rows)
+            return version
+
+    def _app(self, partition: int) -> str:
+        return f"kafka:{self.topic_id}:{partition}"

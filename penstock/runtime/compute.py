@@ -1,0 +1,104 @@
+"""Running a transform: in the driver for few rows, by Spark's writers for many, and around the
+rows that break it.
+
+A row that passes its contract and still breaks the transform (a cast, an overflow, a division, a
+UDF) must not make the query fail for ever. It is found by halving, set apart with its error, and
+the rest goes on. What cannot be pinned on single rows parks the table instead, loudly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from penstock.errors import TransformError
+from penstock.runtime.delta_log import Action
+from penstock.runtime.files import conform, spark_files, write_arrow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["BIG_BATCH_ROWS", "BROKEN_TRANSFORM", "Computed", "isolate", "materialise", "without"]
+
+# Above this many input rows Spark writes the files itself. Known from offsets and file statistics,
+# so it is decided before anything is collected.
+BIG_BATCH_ROWS = 100_000
+# More broken rows than this in one batch is a broken transform, not broken rows.
+MOST_BROKEN_ROWS = 64
+# How a transform that fails on data shows itself.
+BROKEN_TRANSFORM = (PySparkException, Py4JError)
+
+
+@dataclass
+class Computed:
+    """Files ready to commit, and their rows where they passed through memory."""
+
+    adds: list[Action]
+    rows: pa.Table | None = None
+
+
+def materialise(frame: DataFrame, schema: pa.Schema, folder: Path, *, big: bool) -> Computed:
+    """Compute the frame and write it as files of a table; nothing is committed here."""
+    if big:
+        return Computed(spark_files(frame.select(*schema.names), folder))
+    rows = conform(frame.toArrow(), schema)
+    return Computed(write_arrow(rows, folder), rows)
+
+
+def isolate(
+    build: Callable[[pa.Table], DataFrame], rows: pa.Table, table: str
+) -> list[tuple[int, str]]:
+    """Which rows break the transform, each alone, and with what error.
+
+    Raises TransformError when it is not single rows: then only this table is parked.
+    """
+    if error := _attempt(build, rows.schema.empty_table()):
+        raise _parked(table, f"the transform fails without any row: {error}")
+    found: list[tuple[int, str]] = []
+    pending = [(0, rows.num_rows)]
+    while pending:
+        start, length = pending.pop()
+        # take, not slice: Arrow cannot hand a slice of a list column on to Spark
+        error = _attempt(build, rows.take(pa.array(range(start, start + length), pa.int64())))
+        if error is None:
+            continue
+        if length > 1:
+            half = length // 2
+            pending += [(start, half), (start + half, length - half)]
+            continue
+        found.append((start, error))
+        if len(found) > MOST_BROKEN_ROWS:
+            raise _parked(table, f"over {MOST_BROKEN_ROWS} rows of one batch break it: {error}")
+    rest = without(rows, found)
+    if error := _attempt(build, rest):
+        raise _parked(table, f"the transform fails, but not because of any single row: {error}")
+    return sorted(found)
+
+
+def without(rows: pa.Table, broken: list[tuple[int, str]]) -> pa.Table:
+    """The rows less the broken ones."""
+    bad = {index for index, _ in broken}
+    keep = [index for index in range(rows.num_rows) if index not in bad]
+    return rows.take(pa.array(keep, pa.int64()))
+
+
+def _parked(table: str, reason: str) -> TransformError:
+    return TransformError(
+        f"{table} is parked: {reason}",
+        remedy="Other tables go on. Mend the transform, or `penstock streams restart` it.",
+    )
+
+
+def _attempt(build: Callable[[pa.Table], DataFrame], rows: pa.Table) -> str | None:
+    try:
+        build(rows).toArrow()
+    except BROKEN_TRANSFORM as error:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        return lines[0][:500] if lines else type(error).__name__
+    return None

@@ -1,0 +1,119 @@
+"""Data files: written from Arrow in the driver or by Spark in parallel, described alike.
+
+Both ways end in the same thing, a list of Delta ``add`` actions with statistics from the Parquet
+footer, so whoever commits them cannot tell and need not care which one wrote them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.runtime.delta_log import Action
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["conform", "spark_files", "write_arrow"]
+
+_LONGEST_STATISTIC = 32  # as Delta itself: longer text is not worth carrying in every log
+
+
+def conform(data: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Columns in the table's order and types: what Delta promises its readers."""
+    return data.select(schema.names).cast(schema)
+
+
+def write_arrow(data: pa.Table, table: Path) -> list[Action]:
+    """One Parquet file from rows in memory; no rows, no file."""
+    if data.num_rows == 0:
+        return []
+    name = f"part-{uuid.uuid4()}.parquet"
+    pq.write_table(data, table / name, compression="snappy", coerce_timestamps="us")
+    return [_add(table / name, table)]
+
+
+def spark_files(frame: DataFrame, table: Path) -> list[Action]:
+    """Files written by Spark's executors, into a folder of their own below the table."""
+    folder = table / f"batch-{uuid.uuid4()}"
+    frame.write.mode("error").parquet(str(folder))
+    found = [_add(path, table) for path in sorted(folder.glob("part-*.parquet"))]
+    return [action for action in found if json.loads(action["add"]["stats"])["numRecords"]]
+
+
+def _add(path: Path, table: Path) -> Action:
+    metadata = pq.read_metadata(path)
+    return {
+        "add": {
+            "path": str(path.relative_to(table)),
+            "partitionValues": {},
+            "size": path.stat().st_size,
+            "modificationTime": int(time.time() * 1000),
+            "dataChange": True,
+            "stats": json.dumps(_statistics(metadata), separators=(",", ":")),
+        }
+    }
+
+
+def _statistics(metadata: pq.FileMetaData) -> dict[str, Any]:
+    lows: dict[str, Any] = {}
+    highs: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    for name, parts in _column_statistics(metadata):
+        nulls[name] = sum(part.null_count or 0 for part in parts)
+        bounded = [part for part in parts if part.has_min_max]
+        if len(bounded) != len(parts):
+            continue
+        low = _json_value(min(part.min for part in bounded), up=False)
+        high = _json_value(max(part.max for part in bounded), up=True)
+        if low is not None and high is not None:
+            lows[name], highs[name] = low, high
+    return {
+        "numRecords": metadata.num_rows,
+        "minValues": lows,
+        "maxValues": highs,
+        "nullCount": nulls,
+    }
+
+
+def _column_statistics(metadata: pq.FileMetaData) -> Iterator[tuple[str, list[Any]]]:
+    """Flat columns whose every row group has statistics; all-null groups carry no bounds."""
+    for index in range(min(metadata.num_columns, 32)):
+        name = metadata.schema.column(index).path
+        if "." in name:
+            continue
+        parts = [
+            metadata.row_group(group).column(index).statistics
+            for group in range(metadata.num_row_groups)
+        ]
+        if parts and all(part is not None and part.has_null_count for part in parts):
+            yield name, parts
+
+
+def _json_value(value: Any, *, up: bool) -> Any:
+    """As Delta writes it; None where a bound is not worth or not safe to write."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST_STATISTIC else None
+    if isinstance(value, dt.datetime):
+        # Log statistics have milliseconds: round outwards, or a reader would skip the edge row.
+        stamp = value.astimezone(dt.UTC)
+        odd = stamp.microsecond % 1000
+        stamp -= dt.timedelta(microseconds=odd)
+        if up and odd:
+            stamp += dt.timedelta(milliseconds=1)
+        return stamp.strftime("%Y-%m-%dT%H:%M:%S.") + f"{stamp.microsecond // 1000:03d}Z"
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    return None

@@ -1,0 +1,77 @@
+"""Kafka as a source: identities, offsets and how to log in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from penstock.errors import ServiceFailed
+from penstock.settings import Settings
+
+__all__ = ["Topic", "client_options", "describe_topic", "spark_options"]
+
+_TIMEOUT = 15.0
+_USER = "supervisor"
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic as it is now; a recreated one has another id."""
+
+    name: str
+    topic_id: str
+    cluster_id: str
+    earliest: dict[int, int]
+    latest: dict[int, int]
+
+
+def client_options(settings: Settings, user: str) -> dict[str, Any]:
+    """librdkafka's settings for one of this stack's principals."""
+    return {
+        "bootstrap.servers": settings.kafka_bootstrap,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": user,
+        "sasl.password": settings.secret(f"kafka-{user}"),
+    }
+
+
+def spark_options(settings: Settings) -> dict[str, str]:
+    """The same for Spark's source, reading only what was committed."""
+    secret = settings.secret(f"kafka-{_USER}")
+    login = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    return {
+        "kafka.bootstrap.servers": settings.kafka_bootstrap,
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.jaas.config": f'{login} required username="{_USER}" password="{secret}";',
+        "kafka.isolation.level": "read_committed",
+        "groupIdPrefix": "penstock-streams",
+    }
+
+
+def describe_topic(settings: Settings, name: str) -> Topic:
+    """Ask the broker who the topic is and where it begins and ends."""
+    admin = AdminClient({**client_options(settings, _USER), "log_level": 0})
+    try:
+        cluster = admin.describe_cluster(request_timeout=_TIMEOUT).result()
+        asked = admin.describe_topics(TopicCollection([name]), request_timeout=_TIMEOUT)
+        found = asked[name].result()
+        parts = [p.id for p in found.partitions]
+        earliest = _offsets(admin, name, parts, OffsetSpec.earliest())
+        latest = _offsets(admin, name, parts, OffsetSpec.latest())
+    except KafkaException as error:
+        raise ServiceFailed(
+            f"Kafka does not tell about topic {name}: {error.args[0].str()}",
+            remedy="Look at `penstock status`; the topic must be in infra/platform.toml.",
+        ) from error
+    return Topic(name, str(found.topic_id), cluster.cluster_id, earliest, latest)
+
+
+def _offsets(admin: AdminClient, name: str, parts: list[int], at: OffsetSpec) -> dict[int, int]:
+    asked = {TopicPartition(name, part): at for part in parts}
+    answers = admin.list_offsets(asked, request_timeout=_TIMEOUT)
+    return {key.partition: future.result().offset for key, future in answers.items()}

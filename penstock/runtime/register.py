@@ -1,0 +1,175 @@
+"""Registration: what the working tree declares becomes revisions, a bundle and the manifest.
+
+A table that has no live revision gets its first one. A table whose meaning changed keeps running
+the revision it has; the manifest says so, and going live is reprocessing's matter.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import DefinitionError
+from penstock.model.catalog import Broken, Catalog
+from penstock.model.definition import Table
+from penstock.model.kinds import Window
+from penstock.model.names import TableName
+from penstock.runtime.bronze import bronze_schema
+from penstock.runtime.bundle import Bundle, store_bundle
+from penstock.runtime.decode import decode, transform_input
+from penstock.runtime.fingerprint import fingerprint
+from penstock.runtime.registry import Registry, Revision, State
+from penstock.runtime.windows import assign_windows
+from penstock.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+__all__ = ["Analysed", "analyse", "register", "write_manifest"]
+
+
+@dataclass
+class Analysed:
+    """What the declarations come to: a fingerprint and a schema per sound table."""
+
+    catalog: Catalog
+    revisions: dict[TableName, str] = field(default_factory=dict)
+    schemas: dict[TableName, StructType] = field(default_factory=dict)
+    broken: list[Broken] = field(default_factory=list)
+
+
+def analyse(session: SparkSession, catalog: Catalog) -> Analysed:
+    """Plan every table over empty inputs; a table that cannot be planned disables itself."""
+    found = Analysed(catalog, broken=list(catalog.broken))
+    for name in catalog.order():
+        table = catalog.tables[name]
+        try:
+            inputs = {
+                arg: _empty_input(session, found, table, n) for arg, n in table.inputs.items()
+            }
+            upstream = {str(n): found.revisions.get(n, "") for n in table.inputs.values()}
+            stream = catalog.stream_of(table)
+            meaning = stream.describe() if stream else None
+            revision = fingerprint(table, inputs, upstream, meaning)
+            schema = table(**inputs).schema
+            _check_columns(table, schema)
+        except DefinitionError as error:
+            found.broken.append(Broken(str(name), str(error)))
+            continue
+        found.revisions[name] = revision
+        found.schemas[name] = schema
+    return found
+
+
+def _empty_input(
+    session: SparkSession, found: Analysed, table: Table, name: TableName
+) -> DataFrame:
+    stream = found.catalog.streams.get(name)
+    if stream is not None:
+        bronze = session.createDataFrame(bronze_schema().empty_table())
+        return transform_input(decode(bronze, stream, {}), stream)
+    if name not in found.schemas:
+        raise DefinitionError(f"{table.place}: {table.name} reads {name}, which is broken itself.")
+    frame = session.createDataFrame([], found.schemas[name])
+    if not isinstance(table.kind, Window):
+        return frame
+    if table.kind.on not in frame.columns:
+        raise DefinitionError(
+            f"{table.place}: the window of {table.name} is on {table.kind.on!r}, which {name} "
+            f"does not have; its columns are {', '.join(frame.columns)}."
+        )
+    return assign_windows(frame, table.kind)
+
+
+def _check_columns(table: Table, schema: StructType) -> None:
+    missing = [key for key in table.keys if key not in schema.names]
+    if missing:
+        raise DefinitionError(
+            f"{table.place}: the keys of {table.name} name {', '.join(missing)}, which it does "
+            f"not return; it returns {', '.join(schema.names)}."
+        )
+
+
+def register(session: SparkSession, settings: Settings, registry: Registry) -> Analysed:
+    """Store the tree's code, give new tables their first live revision, write the manifest."""
+    found = analyse(session, Bundle(settings.project, settings.jobs).catalog())
+    address = store_bundle(settings.project, settings.jobs, settings.bundles)
+    live = {r.table: r for r in registry.revisions(states=(State.LIVE,))}
+    for name, revision in found.revisions.items():
+        if str(name) in live:
+            continue
+        inputs = _pinned(found.catalog.tables[name], live)
+        if inputs is None:
+            continue  # what it reads is not live yet, so neither can it be
+        added = Revision(
+            table=str(name),
+            revision=revision,
+            state=State.LIVE,
+            bundle=address,
+            inputs=inputs,
+            declared={"schema": json.loads(found.schemas[name].json())},
+        )
+        if registry.add_live(added):
+            live[str(name)] = added
+    write_manifest(settings, found, live)
+    return found
+
+
+def _pinned(table: Table, live: dict[str, Revision]) -> dict[str, str] | None:
+    pinned = {}
+    for name in table.inputs.values():
+        if name.layer == "bronze":
+            pinned[str(name)] = ""
+        elif str(name) in live:
+            pinned[str(name)] = live[str(name)].revision
+        else:
+            return None
+    return pinned
+
+
+def write_manifest(settings: Settings, found: Analysed, live: dict[str, Revision]) -> None:
+    """What DAGs, CLI and pages read without Spark; replaced in one step."""
+    streams = [
+        {
+            "name": str(stream.name),
+            "layer": "bronze",
+            "kind": "stream",
+            "owner": stream.owner,
+            "doc": stream.doc,
+            "place": str(stream.place),
+            **stream.describe(),
+        }
+        for stream in found.catalog.streams.values()
+    ]
+    tables = [_entry(found, name, live) for name in found.catalog.order()]
+    quarantines = [
+        {"name": str(name.quarantine), "layer": "quarantine", "kind": "quarantine", "of": str(name)}
+        for name in found.catalog.order()
+    ]
+    broken = [{"what": b.what, "reason": b.reason} for b in found.broken]
+    manifest = {"tables": [*streams, *tables, *quarantines], "broken": broken}
+    settings.manifest.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(f"{settings.manifest}.new")
+    fresh.write_text(json.dumps(manifest, indent=1))
+    os.replace(fresh, settings.manifest)
+
+
+def _entry(found: Analysed, name: TableName, live: dict[str, Revision]) -> dict[str, Any]:
+    table = found.catalog.tables[name]
+    running = live.get(str(name))
+    declared = found.revisions.get(name)
+    return {
+        **table.describe(),
+        "layer": name.layer,
+        "owner": table.owner,
+        "doc": table.doc,
+        "place": str(table.place),
+        "revision": running.revision if running else None,
+        "declared_revision": declared,
+        "changed": bool(running and declared and running.revision != declared),
+        "schema": json.loads(found.schemas[name].json()) if name in found.schemas else None,
+    }

@@ -1,0 +1,260 @@
+"""The revision registry: what should run, who may write, and how it is going. In Postgres.
+
+Nothing here imports Spark: DAGs and the CLI read it too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pg8000.native
+
+from penstock.errors import NotRunning
+from penstock.settings import HOST, Settings
+
+__all__ = ["Heartbeat", "Registry", "Revision", "State"]
+
+_SCHEMA = """
+create table if not exists revision (
+    table_name    text not null,
+    revision      text not null,
+    state         text not null check (state in ('candidate', 'live', 'warm', 'retired')),
+    bundle        text not null,
+    inputs        jsonb not null,
+    declared      jsonb not null,
+    registered_at timestamptz not null default now(),
+    primary key (table_name, revision)
+);
+create unique index if not exists one_live on revision (table_name) where state = 'live';
+create table if not exists lease (
+    name       text primary key,
+    holder     text not null,
+    token      bigint not null,
+    expires_at timestamptz not null
+);
+create table if not exists heartbeat (
+    supervisor text primary key,
+    state      text not null,
+    beat_at    timestamptz not null,
+    pid        integer not null,
+    streams    jsonb not null
+);
+create table if not exists wish (
+    stream   text primary key,
+    running  boolean not null,
+    restarts integer not null default 0,
+    said_by  text not null,
+    said_at  timestamptz not null default now()
+);
+"""
+
+
+class State:
+    """States of a revision; the first three are fed."""
+
+    CANDIDATE, LIVE, WARM, RETIRED = "candidate", "live", "warm", "retired"
+    FED = (CANDIDATE, LIVE, WARM)
+
+
+@dataclass(frozen=True)
+class Revision:
+    """One version of a definition and the code that is it."""
+
+    table: str
+    revision: str
+    state: str
+    bundle: str
+    inputs: dict[str, str]  # input table -> revision it is pinned to; bronze has none
+    declared: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """The last sign of life of the supervisor that holds the lease."""
+
+    supervisor: str
+    state: str
+    age_seconds: float
+    pid: int
+    streams: list[dict[str, Any]]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Registry:
+    """One connection to the registry database; reconnects when the server was away."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._connection: pg8000.native.Connection | None = None
+
+    # --- plumbing -------------------------------------------------------------------------
+    def _connect(self) -> pg8000.native.Connection:
+        if self._connection is None:
+            try:
+                self._connection = pg8000.native.Connection(
+                    "penstock",
+                    host=HOST,
+                    port=self._settings.port("postgres"),
+                    database="penstock",
+                    password=self._settings.secret("postgres-penstock"),
+                    timeout=10,
+                )
+            except (pg8000.native.InterfaceError, OSError) as error:
+                raise NotRunning(
+                    "the registry database does not answer.", remedy="Start it: `penstock up`."
+                ) from error
+        return self._connection
+
+    def _run(self, sql: str, **values: Any) -> list[Any]:
+        connection = self._connect()
+        try:
+            return connection.run(sql, **values) or []
+        except (pg8000.native.InterfaceError, OSError) as error:
+            self.close()
+            raise NotRunning(
+                "the registry database went away.", remedy="Look at `penstock status`."
+            ) from error
+        except pg8000.native.DatabaseError:
+            with self._quiet():
+                connection.run("rollback")
+            raise
+
+    @contextmanager
+    def _quiet(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception:
+            self.close()
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            try:
+                connection.close()
+            except Exception:
+                return
+
+    def create(self) -> None:
+        """Make the tables; safe to call by several at once."""
+        self._run("begin")
+        self._run("select pg_advisory_xact_lock(7081)")
+        for statement in filter(str.strip, _SCHEMA.split(";")):
+            self._run(statement)
+        self._run("commit")
+
+    # --- revisions ------------------------------------------------------------------------
+    def revisions(self, *, states: tuple[str, ...] = State.FED) -> list[Revision]:
+        rows = self._run(
+            "select table_name, revision, state, bundle, inputs, declared from revision "
+            "where state = any(cast(:states as text[])) order by registered_at, table_name",
+            states=list(states),
+        )
+        return [Revision(*row) for row in rows]
+
+    def add_live(self, revision: Revision) -> bool:
+        """The first revision of a table goes live; False when the table has a live one already."""
+        added = self._run(
+            "insert into revision (table_name, revision, state, bundle, inputs, declared) "
+            "select :name, :revision, 'live', :bundle, "
+            "cast(:inputs as jsonb), cast(:declared as jsonb) "
+            "where not exists (select 1 from revision where table_name = :name and state = 'live') "
+            "on conflict do nothing returning revision",
+            name=revision.table,
+            revision=revision.revision,
+            bundle=revision.bundle,
+            inputs=json.dumps(revision.inputs),
+            declared=json.dumps(revision.declared),
+        )
+        return bool(added)
+
+    # --- the lease ------------------------------------------------------------------------
+    def acquire(self, name: str, holder: str, ttl_seconds: float) -> int | None:
+        """Take the lease if it is free or over; returns the new, higher token, or None."""
+        row = self._run(
+            "insert into lease (name, holder, token, expires_at) "
+            "values (:name, :holder, 1, clock_timestamp() + make_interval(secs => :ttl)) "
+            "on conflict (name) do update set holder = excluded.holder, "
+            "token = lease.token + 1, expires_at = excluded.expires_at "
+            "where lease.expires_at < clock_timestamp() returning token",
+            name=name,
+            holder=holder,
+            ttl=ttl_seconds,
+        )
+        return int(row[0][0]) if row else None
+
+    def renew(self, name: str, holder: str, token: int, ttl_seconds: float) -> bool:
+        """Prolong our own lease; False when it is somebody else's by now."""
+        return bool(
+            self._run(
+                "update lease set expires_at = clock_timestamp() + make_interval(secs => :ttl) "
+                "where name = :name and holder = :holder and token = :token returning token",
+                name=name,
+                holder=holder,
+                token=token,
+                ttl=ttl_seconds,
+            )
+        )
+
+    def give_up(self, name: str, holder: str, token: int) -> None:
+        """Leave cleanly: the next one need not wait for the lease to run out."""
+        self._run(
+            "update lease set expires_at = clock_timestamp() - interval '1 second' "
+            "where name = :name and holder = :holder and token = :token",
+            name=name,
+            holder=holder,
+            token=token,
+        )
+
+    # --- signs of life --------------------------------------------------------------------
+    def beat(self, supervisor: str, state: str, pid: int, streams: list[dict[str, Any]]) -> None:
+        self._run(
+            "insert into heartbeat (supervisor, state, beat_at, pid, streams) "
+            "values (:supervisor, :state, clock_timestamp(), :pid, cast(:streams as jsonb)) "
+            "on conflict (supervisor) do update set state = excluded.state, "
+            "beat_at = excluded.beat_at, pid = excluded.pid, streams = excluded.streams",
+            supervisor=supervisor,
+            state=state,
+            pid=pid,
+            streams=json.dumps(streams),
+        )
+        self._run("delete from heartbeat where beat_at < clock_timestamp() - interval '1 day'")
+
+    def heartbeats(self) -> list[Heartbeat]:
+        rows = self._run(
+            "select supervisor, state, extract(epoch from clock_timestamp() - beat_at)::float8, "
+            "pid, streams from heartbeat order by beat_at desc"
+        )
+        return [Heartbeat(*row) for row in rows]
+
+    def heartbeat(self) -> Heartbeat | None:
+        """The working supervisor's newest sign of life; a standby's only if there is no other."""
+        beats = self.heartbeats()
+        return next(
+            (beat for beat in beats if beat.state != "standby"), beats[0] if beats else None
+        )
+
+    # --- what operators ask for -----------------------------------------------------------
+    def wishes(self) -> dict[str, tuple[bool, int]]:
+        """Per stream: should it run, and how often was a restart asked for."""
+        return {
+            row[0]: (row[1], row[2])
+            for row in self._run("select stream, running, restarts from wish")
+        }
+
+    def wish(self, stream: str, *, running: bool, restart: bool, said_by: str) -> None:
+        self._run(
+            "insert into wish (stream, running, restarts, said_by) "
+            "values (:stream, :running, :restart, :said_by) on conflict (stream) do update set "
+            "running = excluded.running, restarts = wish.restarts + excluded.restarts, "
+            "said_by = excluded.said_by, said_at = now()",
+            stream=stream,
+            running=running,
+            restart=int(restart),
+            said_by=said_by,
+        )

@@ -1,0 +1,77 @@
+"""Writer schemas from the registry, each looked up once.
+
+Three answers matter and must not be mixed up: the schema; "there is no such id", which condemns
+the row; and no answer at all, which condemns nobody and is tried again.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import httpx
+
+from penstock.errors import ServiceFailed
+
+__all__ = ["SchemaRegistry"]
+
+
+class SchemaRegistry:
+    """The registry's Confluent-compatible API, as far as reading and registering need it."""
+
+    def __init__(self, url: str, timeout: float = 5.0) -> None:
+        self._url = url
+        self._client = httpx.Client(base_url=url, timeout=timeout)
+        self._writers: dict[int, str] = {}
+        self._lock = threading.Lock()
+
+    def versions(self, subject: str) -> dict[int, str]:
+        """Every schema of a subject by id; empty when the subject is not there yet."""
+        found = {}
+        for version in self._get(f"/subjects/{subject}/versions") or []:
+            entry = self._get(f"/subjects/{subject}/versions/{version}")
+            if entry:
+                found[int(entry["id"])] = str(entry["schema"])
+        with self._lock:
+            self._writers.update(found)
+        return found
+
+    def writer(self, schema_id: int) -> str | None:
+        """The schema of an id, or None when the registry says there is none.
+
+        Raises ServiceFailed while the registry does not answer.
+        """
+        with self._lock:
+            if schema_id in self._writers:
+                return self._writers[schema_id]
+        entry = self._get(f"/schemas/ids/{schema_id}")
+        if entry is None:
+            return None
+        with self._lock:
+            return self._writers.setdefault(schema_id, str(entry["schema"]))
+
+    def register(self, subject: str, schema: str) -> int:
+        """Register a schema; the registry refuses what breaks compatibility."""
+        answer = self._send("POST", f"/subjects/{subject}/versions", json={"schema": schema})
+        if answer.status_code >= 400:
+            raise ServiceFailed(
+                f"the schema registry refused {subject}: {answer.text[:300]}",
+                remedy="Make the change compatible (a new field needs a default).",
+            )
+        return int(answer.json()["id"])
+
+    def _get(self, path: str):  # type: ignore[no-untyped-def]
+        answer = self._send("GET", path)
+        if answer.status_code == 404:
+            return None
+        if answer.status_code >= 400:
+            raise ServiceFailed(f"the schema registry answered {answer.status_code} to {path}.")
+        return answer.json()
+
+    def _send(self, method: str, path: str, **options: object) -> httpx.Response:
+        try:
+            return self._client.request(method, path, **options)  # type: ignore[arg-type]
+        except httpx.HTTPError as error:
+            raise ServiceFailed(
+                f"the schema registry at {self._url} does not answer ({type(error).__name__}).",
+                remedy="Look at `penstock status`; rows wait for it, none is lost.",
+            ) from error

@@ -1,0 +1,124 @@
+"""The supervisor: one process, one Spark session, all streams.
+
+It registers what the tree declares, waits for the lease, and then, once a second: renews the
+lease, compares what should run with what does, and leaves a sign of life. A second one started
+beside it is a standby, warm, and takes over when the lease runs out. While the registry database
+is away the streams go on: nobody else can take the lease either, and the token in every log keeps
+out whoever should not write.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import threading
+import uuid
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from penstock.errors import NotRunning, PenstockError
+from penstock.runtime.register import register
+from penstock.runtime.registry import Registry
+from penstock.runtime.streams import Streams
+from penstock.runtime.upkeep import Upkeep
+from penstock.session import build_session
+from penstock.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Supervisor"]
+
+log = logging.getLogger("penstock.supervisor")
+
+LEASE = "streams"
+LEASE_SECONDS = 10.0
+BEAT_SECONDS = 1.0
+
+
+class Supervisor:
+    """Runs until told to stop; ``run`` is the whole life."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.holder = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
+        self.registry = Registry(settings)
+        self._stopping = threading.Event()
+        self._lost = threading.Event()
+        self._streams: Streams | None = None
+
+    def run(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+        self.registry.create()
+        self._beat("starting")
+        session = build_session(self.settings, "penstock-supervisor", ui=False)
+        found = register(session, self.settings, self.registry)
+        for broken in found.broken:
+            log.error("disabled: %s: %s", broken.what, broken.reason)
+        while not self._stopping.is_set():
+            token = self._await_lease()
+            if token is not None:
+                self._lead(session, token)
+        session.stop()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        log.info("told to stop (signal %d)", number)
+        self.stop()
+
+    def _await_lease(self) -> int | None:
+        """The token once the lease is ours; None when told to stop meanwhile."""
+        while not self._stopping.is_set():
+            try:
+                token = self.registry.acquire(LEASE, self.holder, LEASE_SECONDS)
+                if token is not None:
+                    log.info("holding the lease with token %d", token)
+                    return token
+                self._beat("standby")
+            except NotRunning as error:
+                log.warning("%s", error)
+            self._stopping.wait(BEAT_SECONDS)
+        return None
+
+    def _lead(self, session: SparkSession, token: int) -> None:
+        self._lost.clear()
+        streams = self._streams = Streams(session, self.settings, token, self._lost.set)
+        upkeep = Upkeep(streams.logs)
+        upkeep.start()
+        try:
+            while not self._stopping.is_set() and not self._lost.is_set():
+                self._round(streams, token)
+                self._stopping.wait(BEAT_SECONDS)
+        finally:
+            log.info("stopping streams")
+            upkeep.stop()
+            streams.stop()
+            self._streams = None
+            self._leave(token)
+
+    def _round(self, streams: Streams, token: int) -> None:
+        try:
+            if not self.registry.renew(LEASE, self.holder, token, LEASE_SECONDS):
+                log.warning("the lease is somebody else's now")
+                self._lost.set()
+                return
+            streams.converge(self.registry.revisions(), self.registry.wishes())
+            self._beat("running")
+        except PenstockError as error:
+            log.warning("%s", error)
+
+    def _leave(self, token: int) -> None:
+        try:
+            self.registry.give_up(LEASE, self.holder, token)
+            self._beat("stopped" if self._stopping.is_set() else "standby")
+        except PenstockError as error:
+            log.warning("%s", error)
+
+    def _beat(self, state: str) -> None:
+        status = self._streams.status() if self._streams is not None else []
+        self.registry.beat(self.holder, state, os.getpid(), status)

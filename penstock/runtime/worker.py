@@ -1,0 +1,170 @@
+"""A worker: one thread that keeps one stream running, with back-off, until it is told to stop.
+
+Whatever fails, fails alone. A transform that cannot go on parks its own table; everything else is
+tried again, at first after a second, at most every minute.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from penstock.errors import ForeignCommit, LeaseLost, TransformError
+from penstock.runtime.follow import Follower
+from penstock.runtime.ingest import Ingest
+
+__all__ = ["FollowWorker", "IngestWorker", "Worker"]
+
+log = logging.getLogger("penstock.worker")
+
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
+_IDLE = 1.0  # a follower looks by itself this often, should a wake-up be missed
+
+
+class Worker(ABC):
+    """Life cycle of one stream: starting, running, waiting (back-off), parked, stopped."""
+
+    def __init__(self, name: str, on_lease_lost: Callable[[], None]) -> None:
+        self.name = name
+        self.state = "starting"
+        self.error = ""
+        self.failures = 0
+        self.last_moved = time.monotonic()
+        self._on_lease_lost = on_lease_lost
+        self._stopping = threading.Event()
+        self._awake = threading.Event()
+        self._thread = threading.Thread(target=self._live, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Something this stream reads has moved."""
+        self._awake.set()
+
+    def stop(self, timeout: float = 30.0) -> None:
+        """Finish the batch in hand, commit it, leave."""
+        self._stopping.set()
+        self._awake.set()
+        self._thread.join(timeout)
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Work until stopping; raising means back-off and a fresh start."""
+
+    @abstractmethod
+    def details(self) -> dict[str, Any]: ...
+
+    def status(self) -> dict[str, Any]:
+        idle = round(time.monotonic() - self.last_moved, 1)
+        try:
+            details = self.details()
+        except Exception as error:  # a status must never take a stream down
+            details = {"status_error": str(error)}
+        return {
+            "stream": self.name,
+            "state": self.state,
+            "idle_seconds": idle,
+            "failures": self.failures,
+            "error": self.error,
+            **details,
+        }
+
+    def _moved(self) -> None:
+        self.last_moved = time.monotonic()
+        self.failures = 0
+        self.error = ""
+
+    def _live(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.state = "starting"
+                self._run()
+            except LeaseLost as error:
+                self._note("stopped", error)
+                self._on_lease_lost()
+                return
+            except (TransformError, ForeignCommit) as error:
+                self._note("parked", error)
+                return
+            except Exception as error:
+                if self._stopping.is_set():
+                    break
+                self.failures += 1
+                self._note("waiting", error)
+                wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (self.failures - 1))
+                self._stopping.wait(wait)
+        self.state = "stopped"
+
+    def _note(self, state: str, error: Exception) -> None:
+        self.state = state
+        self.error = str(error).splitlines()[0][:500] if str(error) else type(error).__name__
+        log.warning("%s is %s: %s", self.name, state, self.error, exc_info=error)
+
+
+class FollowWorker(Worker):
+    """Runs one follower, and wakes those who read its table."""
+
+    def __init__(
+        self,
+        name: str,
+        make: Callable[[], Follower],
+        on_lease_lost: Callable[[], None],
+        on_commit: Callable[[], None],
+    ) -> None:
+        super().__init__(name, on_lease_lost)
+        self._make = make
+        self._on_commit = on_commit
+        self._follower: Follower | None = None
+
+    def _run(self) -> None:
+        self._follower = self._make()
+        self.state = "running"
+        while not self._stopping.is_set():
+            if self._follower.advance():
+                self._moved()
+                self._on_commit()
+            self._awake.wait(_IDLE)
+            self._awake.clear()
+
+    def details(self) -> dict[str, Any]:
+        return self._follower.status() if self._follower is not None else {}
+
+
+class IngestWorker(Worker):
+    """Keeps the driving query of one topic running."""
+
+    def __init__(
+        self,
+        name: str,
+        make: Callable[[], Ingest],
+        begin: Callable[[Ingest], None],
+        on_lease_lost: Callable[[], None],
+    ) -> None:
+        super().__init__(name, on_lease_lost)
+        self._make = make
+        self._begin = begin
+        self._ingest: Ingest | None = None
+
+    def _run(self) -> None:
+        ingest = self._ingest = self._make()
+        self._begin(ingest)
+        self.state = "running"
+        seen = 0
+        try:
+            while not self._stopping.is_set():
+                self._awake.wait(0.5)
+                self._awake.clear()
+                ingest.check()
+                if ingest.batches != seen:
+                    seen = ingest.batches
+                    self._moved()
+        finally:
+            ingest.stop()
+
+    def details(self) -> dict[str, Any]:
+        return self._ingest.status() if self._ingest is not None else {}

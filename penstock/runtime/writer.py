@@ -1,0 +1,133 @@
+"""Writing one revision, and mirroring it into the live table while it is live.
+
+A table's folder holds the live log and, under ``_revisions/<revision>``, each revision as a Delta
+table of its own. The live log's actions point at the revision's files, so nothing is copied and
+any Delta reader works at the stable path. The mirror marks how far it got with a txn action; after
+a crash it goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.model.names import TableName
+from penstock.runtime.delta_log import Action, DeltaLog
+
+__all__ = ["RevisionWriter", "live_path", "revision_path"]
+
+_DATA_ACTIONS = ("add", "remove", "cdc")
+_RECENT_BYTES = 64 << 20
+
+
+def live_path(warehouse: Path, name: TableName) -> Path:
+    return warehouse / name.layer / name.name
+
+
+def revision_path(warehouse: Path, name: TableName, revision: str) -> Path:
+    return live_path(warehouse, name) / "_revisions" / revision
+
+
+class RevisionWriter:
+    """The only writer of one revision of one table, and of its live mirror."""
+
+    def __init__(
+        self,
+        warehouse: Path,
+        name: TableName,
+        revision: str,
+        schema: pa.Schema,
+        *,
+        token: int,
+        live: bool,
+        about: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.name = name
+        self.revision = revision
+        self.schema = schema
+        self.path = revision_path(warehouse, name, revision)
+        self.recent = RecentRows(_RECENT_BYTES)
+        self._about = dict(about or {})
+        DeltaLog.create(self.path, schema, description=f"{name} revision {revision}")
+        self.log = DeltaLog.take(self.path, token)
+        self.live: DeltaLog | None = None
+        if live:
+            DeltaLog.create(live_path(warehouse, name), schema, description=str(name))
+            self.live = DeltaLog.take(live_path(warehouse, name), token)
+            self.catch_up_mirror()
+
+    # --- positions ------------------------------------------------------------------------
+    def position(self, source: str) -> int | None:
+        """How far this revision has taken in ``source``; the basis of exactly-once."""
+        return self.log.txn(f"{self.revision}:{source}")
+
+    # --- writing --------------------------------------------------------------------------
+    def append(
+        self,
+        adds: list[Action],
+        positions: Mapping[str, int],
+        info: Mapping[str, Any] | None = None,
+        rows: pa.Table | None = None,
+    ) -> int:
+        """Commit files and input positions together, then show them to readers of live."""
+        txns = {f"{self.revision}:{source}": at for source, at in positions.items()}
+        described = {**self._about, "revision": self.revision, "inputs": dict(positions)}
+        with self.log.lock:
+            version = self.log.commit(adds, txns, {**described, **(info or {})})
+            if rows is not None:
+                self.recent.put(version, rows)
+            if self.live is not None and adds:
+                self._mirror(version, adds)
+        return version
+
+    # --- the mirror -----------------------------------------------------------------------
+    def catch_up_mirror(self) -> int:
+        """Mirror what a crash left behind; returns how many commits that were."""
+        assert self.live is not None  # noqa: S101
+        marker = self.live.txn(self._marker)
+        done = 0
+        for version, actions in self.log.commits(after=-1 if marker is None else marker):
+            data = [a for a in actions if any(kind in a for kind in _DATA_ACTIONS)]
+            if data:
+                self._mirror(version, data)
+                done += 1
+        return done
+
+    @property
+    def _marker(self) -> str:
+        return f"mirror:{self.revision}"
+
+    def _mirror(self, version: int, actions: list[Action]) -> None:
+        assert self.live is not None  # noqa: S101
+        prefix = f"_revisions/{self.revision}/"
+        moved = [
+            {kind: {**body, "path": prefix + body["path"]} for kind, body in action.items()}
+            for action in actions
+        ]
+        about = {**self._about, "revision": self.revision, "revision_version": version}
+        self.live.commit(moved, {self._marker: version}, about)
+
+
+class RecentRows:
+    """The rows of the newest commits, so that followers in this process need not read files."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit = limit_bytes
+        self._held = 0
+        self._rows: OrderedDict[int, pa.Table] = OrderedDict()
+
+    def put(self, version: int, rows: pa.Table) -> None:
+        if rows.nbytes > self._limit // 2:
+            return
+        self._rows[version] = rows
+        self._held += rows.nbytes
+        while self._held > self._limit:
+            _, old = self._rows.popitem(last=False)
+            self._held -= old.nbytes
+
+    def get(self, version: int) -> pa.Table | None:
+        return self._rows.get(version)

@@ -1,0 +1,68 @@
+"""The only place that builds a Spark session."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from penstock.errors import EnvironmentProblem
+from penstock.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["build_session"]
+
+# Settings that decide results (time zone, ANSI, timestamp encoding) or latency on few cores.
+_CONF = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",  # its extra stages cost tiny batches more than they save
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "2",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.scheduler.mode": "FAIR",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.driver.maxResultSize": "1g",
+    "spark.redaction.regex": "(?i)secret|password|passwd|token|jaas|sasl",
+}
+
+
+def build_session(
+    settings: Settings, app: str, *, memory: str = "2g", ui: bool = False, master: str = "local[2]"
+) -> SparkSession:
+    """One session with the jars fetched at set-up; never resolves anything at start."""
+    jars = sorted(str(path) for path in (settings.jars / "spark").glob("*.jar"))
+    if not jars:
+        raise EnvironmentProblem(
+            f"Spark's extra jars are not in {settings.jars}.", remedy="Run `make setup`."
+        )
+    # Java's and Python's zone must be UTC too: Delta and collect() read them, not the session's.
+    os.environ["TZ"] = "UTC"
+    from pyspark.sql import SparkSession
+
+    scratch = settings.run / "spark"
+    scratch.mkdir(parents=True, exist_ok=True)
+    builder = SparkSession.builder.appName(app).master(master)
+    for key, value in _CONF.items():
+        builder = builder.config(key, value)
+    java_options = f"-Duser.timezone=UTC -Djava.io.tmpdir={scratch} -XX:+UseParallelGC -Xss4m"
+    session = (
+        builder.config("spark.driver.memory", memory)
+        .config("spark.driver.extraClassPath", ":".join(jars))
+        .config("spark.driver.extraJavaOptions", java_options)
+        .config("spark.local.dir", str(scratch))
+        .config("spark.sql.warehouse.dir", str(settings.home / "spark-warehouse"))
+        .config("spark.ui.enabled", str(ui).lower())
+        .config("spark.ui.port", str(settings.port("spark-ui")))
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("WARN")
+    return session

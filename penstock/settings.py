@@ -1,0 +1,152 @@
+"""Where things are and which knobs are set. The only module that reads the environment.
+
+A *project* is a folder with a ``pyproject.toml`` that has a ``[tool.penstock]`` table; *home* is
+where one stack keeps everything it writes. Two stacks differ in home and port offset only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from penstock.errors import EnvironmentProblem
+
+__all__ = ["PORTS", "Settings"]
+
+# Default ports, all on loopback; a stack adds its offset to each of them.
+PORTS: dict[str, int] = {
+    "kafka": 19092,
+    "kafka-controller": 19093,
+    "postgres": 15432,
+    "registry": 18081,
+    "connect": 18083,
+    "airflow": 18080,
+    "spark-ui": 14040,
+}
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Immutable view of one stack."""
+
+    project: Path
+    home: Path
+    jobs: str = "spark_jobs"
+    port_offset: int = 0
+    jars: Path = field(default=Path())
+    java_home: str | None = None
+
+    @classmethod
+    def load(cls) -> Settings:
+        """Read the environment, the project file and the stack's own saved choices."""
+        env = os.environ
+        project = _find_project(Path(env.get("PENSTOCK_PROJECT", Path.cwd())))
+        home = Path(env.get("PENSTOCK_HOME", project / ".penstock")).expanduser().resolve()
+        with (project / "pyproject.toml").open("rb") as handle:
+            declared = tomllib.load(handle).get("tool", {}).get("penstock", {})
+        return cls(
+            project=project,
+            home=home,
+            jobs=declared.get("jobs", "spark_jobs"),
+            port_offset=_port_offset(env.get("PENSTOCK_PORT_OFFSET"), home),
+            jars=Path(env.get("PENSTOCK_JARS", project / ".jars")).expanduser().resolve(),
+            java_home=env.get("JAVA_HOME") or None,
+        )
+
+    def port(self, service: str) -> int:
+        return PORTS[service] + self.port_offset
+
+    # --- folders of one stack -------------------------------------------------------------
+    @property
+    def warehouse(self) -> Path:
+        """Live tables sit at ``warehouse/<layer>/<name>`` for ever."""
+        return self.home / "warehouse"
+
+    @property
+    def bundles(self) -> Path:
+        return self.home / "bundles"
+
+    @property
+    def logs(self) -> Path:
+        return self.home / "logs"
+
+    @property
+    def run(self) -> Path:
+        """Pid files, Spark's disposable checkpoints, sockets."""
+        return self.home / "run"
+
+    @property
+    def data(self) -> Path:
+        """Data folders of the services (kafka, postgres)."""
+        return self.home / "data"
+
+    @property
+    def manifest(self) -> Path:
+        return self.home / "manifest.json"
+
+    # --- addresses ------------------------------------------------------------------------
+    @property
+    def kafka_bootstrap(self) -> str:
+        return f"{HOST}:{self.port('kafka')}"
+
+    @property
+    def registry_url(self) -> str:
+        """Confluent-compatible address of the schema registry."""
+        return f"http://{HOST}:{self.port('registry')}/apis/ccompat/v7"
+
+    @property
+    def airflow_url(self) -> str:
+        return f"http://{HOST}:{self.port('airflow')}"
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """What a process of this stack inherits: this one's environment and where the stack is."""
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW_")}
+        ours = {
+            "PENSTOCK_PROJECT": str(self.project),
+            "PENSTOCK_HOME": str(self.home),
+            "PENSTOCK_PORT_OFFSET": str(self.port_offset),
+            "PENSTOCK_JARS": str(self.jars),
+        }
+        return inherited | ours | more
+
+    def secret(self, name: str) -> str:
+        """A generated secret of this stack; one 0600 file each, made at first start."""
+        path = self.home / "secrets" / name
+        try:
+            return path.read_text().strip()
+        except FileNotFoundError:
+            raise EnvironmentProblem(
+                f"this stack has no secret named {name} yet ({self.home}).",
+                remedy="Run `penstock up` first.",
+            ) from None
+
+
+def _find_project(start: Path) -> Path:
+    for folder in (start.resolve(), *start.resolve().parents):
+        file = folder / "pyproject.toml"
+        if file.is_file() and "[tool.penstock]" in file.read_text():
+            return folder
+    raise EnvironmentProblem(
+        f"no Penstock project at or above {start}: no pyproject.toml with a [tool.penstock] table.",
+        remedy="Change into the project folder, or set PENSTOCK_PROJECT.",
+    )
+
+
+def _port_offset(asked: str | None, home: Path) -> int:
+    """The environment wins; otherwise what this stack was first started with."""
+    if asked is not None:
+        try:
+            return int(asked)
+        except ValueError:
+            raise EnvironmentProblem(
+                f"PENSTOCK_PORT_OFFSET is {asked!r}, not a whole number.",
+                remedy="Unset it, or set it to a number such as 100.",
+            ) from None
+    try:
+        return int(json.loads((home / "stack.json").read_text())["port_offset"])
+    except (FileNotFoundError, KeyError, ValueError):
+        return 0

@@ -1,0 +1,1 @@
+"""The jobs: our tables, one module each, and the demo traffic that feeds them."""

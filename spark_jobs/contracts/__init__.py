@@ -1,0 +1,1 @@
+"""Contracts: the Avro schemas our streams are read with."""

@@ -1,0 +1,1 @@
+"""Demo traffic: `python -m spark_jobs.demo --rate 20`."""
