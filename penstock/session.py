@@ -19,6 +19,7 @@ _CONF = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.shuffle.partitions": "2",
+    "spark.sql.leafNodeDefaultParallelism": "1",  # rows handed over from memory are few
     "spark.sql.adaptive.enabled": "false",  # its extra stages cost tiny batches more than they save
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.streaming.metricsEnabled": "false",

@@ -95,7 +95,7 @@ def down(as_json: bool) -> None:
 def status(as_json: bool) -> None:
     """What runs where: state, pid, port, memory, and the lag of every stream.
 
-    Exit code 0 when every service runs, 7 when some do not.
+    Exit code 0 when all that was started runs, 7 when something died or nothing was started.
 
     \b
     Examples:
@@ -112,7 +112,8 @@ def status(as_json: bool) -> None:
         click.echo(json.dumps(body | {"streams": flows}, default=str))
     else:
         _show(services, flows)
-    sys.exit(0 if all(service.state == "running" for service in services) else 7)
+    states = {service.state for service in services} - {"stopped"}
+    sys.exit(0 if states == {"running"} else 7)
 
 
 @click.command()
@@ -154,7 +155,7 @@ def _show(services: Sequence[Any], flows: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 200)
     table = Table(box=None, pad_edge=False)
     for title in ("service", "state", "pid", "port", "memory", ""):
         table.add_column(title, justify="right" if title in ("pid", "port", "memory") else "left")
@@ -193,7 +194,6 @@ def _welcome(stack: Stack, names: list[str], seconds: float) -> None:
         "registry": settings.registry_url,
         "postgres": f"127.0.0.1:{settings.port('postgres')}",
         "connect": f"http://127.0.0.1:{settings.port('connect')}",
-        "supervisor": f"http://127.0.0.1:{settings.port('spark-ui')}  (Spark)",
     }
     click.echo(f"\nUp in {seconds} s.")
     for name, place in places.items():

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
+
+import psutil
 
 from penstock.platform.service import Service
 
 __all__ = ["Demo"]
 
+_MOMENTS = 2.0
 _RATE = 20  # records a second: enough to see windows move, nothing for two cores to notice
 
 
@@ -24,9 +28,11 @@ class Demo(Service):
         return [sys.executable, "-m", f"{self.settings.jobs}.demo", "--rate", str(_RATE)]
 
     def ready(self) -> bool:
-        """It offers nothing to ask; alive a moment after its start is all there is to see."""
+        """It offers nothing to ask; alive some moments after its start is all there is to see."""
         recorded = self.pid_file.read()
-        return recorded is not None and recorded.is_running()
+        if recorded is None or not recorded.is_running():
+            return False
+        return time.time() - psutil.Process(recorded.pid).create_time() > _MOMENTS
 
     def detail(self) -> str:
         return f"{_RATE} records a second"

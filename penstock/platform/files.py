@@ -14,8 +14,10 @@ __all__ = ["infra_text", "private_folder", "render", "write_private"]
 
 
 def private_folder(path: Path) -> Path:
-    """Make a folder that only its owner may enter."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Make a folder that only its owner may enter, and so every folder made on the way to it."""
+    if not path.parent.exists():
+        private_folder(path.parent)
+    path.mkdir(mode=0o700, exist_ok=True)
     path.chmod(0o700)
     return path
 

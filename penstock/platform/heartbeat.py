@@ -5,6 +5,7 @@ The registry is imported when it is asked, not before: starting Postgres must no
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any, Protocol
 
 from penstock.settings import Settings
@@ -20,6 +21,8 @@ class Heartbeat(Protocol):
     @property
     def age_seconds(self) -> float: ...
     @property
+    def pid(self) -> int: ...
+    @property
     def state(self) -> str: ...
     @property
     def streams(self) -> list[dict[str, Any]]: ...
@@ -30,7 +33,8 @@ def read(settings: Settings) -> Heartbeat | None:
     try:
         from penstock.runtime.registry import Registry
 
-        return Registry(settings).heartbeat()
+        with closing(Registry(settings)) as registry:
+            return registry.heartbeat()
     except Exception:
         # Whatever is wrong (database down, tables not made yet) means the same here: no heartbeat.
         return None

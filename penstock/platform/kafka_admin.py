@@ -32,10 +32,10 @@ from penstock.platform.files import write_private
 from penstock.platform.spec import PlatformSpec
 from penstock.settings import Settings
 
-__all__ = ["broker_answers", "client_config", "provision"]
+__all__ = ["EVERY_ACL", "broker_answers", "client_config", "provision"]
 
 _TIMEOUT = 30.0
-_EVERY_ACL = AclBindingFilter(
+EVERY_ACL = AclBindingFilter(
     restype=ResourceType.ANY,
     name=None,  # type: ignore[arg-type]  # documented as "any"
     resource_pattern_type=ResourcePatternType.ANY,
@@ -123,7 +123,7 @@ def _users(admin: AdminClient, settings: Settings, spec: PlatformSpec) -> None:
 
 def _acls(admin: AdminClient, spec: PlatformSpec) -> None:
     wanted = set(_wanted_acls(spec))
-    existing = set(admin.describe_acls(_EVERY_ACL).result(_TIMEOUT))
+    existing = set(admin.describe_acls(EVERY_ACL).result(_TIMEOUT))
     ours = {f"User:{user.name}" for user in spec.kafka_users}
     if wanted - existing:
         _settle(admin.create_acls(list(wanted - existing)).values())

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import psutil
+
 from penstock.platform import heartbeat
 from penstock.platform.service import Service
 
@@ -25,8 +27,11 @@ class Supervisor(Service):
         return [sys.executable, "-m", "penstock.cli", "supervise"]
 
     def ready(self) -> bool:
+        """Streams run, here or in another supervisor, and the heartbeat is not a dead one's."""
         beat = heartbeat.read(self.settings)
-        return beat is not None and beat.age_seconds < heartbeat.STALE_AFTER
+        if beat is None or beat.age_seconds > heartbeat.STALE_AFTER:
+            return False
+        return beat.state in ("running", "standby") and psutil.pid_exists(beat.pid)
 
     def detail(self) -> str:
         beat = heartbeat.read(self.settings)

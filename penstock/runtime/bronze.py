@@ -13,15 +13,24 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import functions as F
 
 from penstock.model.names import TableName
 from penstock.runtime.delta_log import Action, DeltaLog
+from penstock.runtime.files import conform
 from penstock.runtime.writer import RecentRows, live_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["BRONZE_COLUMNS", "BronzeWriter", "bronze_frame", "bronze_schema"]
+__all__ = [
+    "BRONZE_COLUMNS",
+    "BronzeWriter",
+    "bronze_schema",
+    "identified_frame",
+    "identified_rows",
+    "record_columns",
+]
 
 _STAMP = pa.timestamp("us", tz="UTC")
 _HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
@@ -48,26 +57,46 @@ def bronze_schema() -> pa.Schema:
 BRONZE_COLUMNS = bronze_schema().names
 
 
-def bronze_frame(
-    records: DataFrame, *, cluster_id: str, topic_id: str, ingested_at: dt.datetime
-) -> DataFrame:
-    """Kafka records in bronze's columns; the ingest time is one moment per batch."""
-    from pyspark.sql import functions as F
-
-    micros = int(ingested_at.timestamp() * 1_000_000)
+def record_columns(records: DataFrame) -> DataFrame:
+    """What bronze keeps of a Kafka record; planned once, when the query starts."""
     return records.select(
         "key",
         "value",
         "headers",
-        F.lit(cluster_id).alias("cluster_id"),
         "topic",
-        F.lit(topic_id).alias("topic_id"),
         "partition",
         "offset",
         "timestamp",
         F.col("timestampType").alias("timestamp_type"),
-        F.timestamp_micros(F.lit(micros)).alias("ingested_at"),
     )
+
+
+def identified_frame(
+    records: DataFrame, *, cluster_id: str, topic_id: str, ingested_at: dt.datetime
+) -> DataFrame:
+    """Records in bronze's columns; the ingest time is one moment per batch."""
+    return records.withColumns(
+        {
+            "cluster_id": F.lit(cluster_id),
+            "topic_id": F.lit(topic_id),
+            "ingested_at": F.timestamp_micros(F.lit(int(ingested_at.timestamp() * 1_000_000))),
+        }
+    ).select(*BRONZE_COLUMNS)
+
+
+def identified_rows(
+    records: pa.Table, *, cluster_id: str, topic_id: str, ingested_at: dt.datetime
+) -> pa.Table:
+    """The same for rows in memory, without asking Spark."""
+    size = records.num_rows
+    known = {
+        "cluster_id": pa.repeat(pa.scalar(cluster_id), size),
+        "topic_id": pa.repeat(pa.scalar(topic_id), size),
+        "ingested_at": pa.repeat(pa.scalar(ingested_at, _STAMP), size),
+    }
+    for name, column in known.items():
+        records = records.append_column(name, column)
+    return conform(records, bronze_schema())
 
 
 class BronzeWriter:

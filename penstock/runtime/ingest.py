@@ -22,9 +22,14 @@ from pyspark.sql import functions as F
 
 from penstock.errors import PenstockError
 from penstock.model.definition import Stream
-from penstock.runtime.bronze import BronzeWriter, bronze_frame
+from penstock.runtime.bronze import (
+    BronzeWriter,
+    identified_frame,
+    identified_rows,
+    record_columns,
+)
 from penstock.runtime.compute import BIG_BATCH_ROWS
-from penstock.runtime.files import conform, spark_files, write_arrow
+from penstock.runtime.files import spark_files, write_arrow
 from penstock.runtime.kafka import Topic
 
 if TYPE_CHECKING:
@@ -96,7 +101,8 @@ class Ingest:
             .load()
         )
         self._query = (
-            records.writeStream.queryName(f"ingest {self.stream.name}")
+            record_columns(records)
+            .writeStream.queryName(f"ingest {self.stream.name}")
             .foreachBatch(self._on_batch)
             .trigger(processingTime=TRIGGER)
             .option("checkpointLocation", str(self._checkpoint))
@@ -136,17 +142,17 @@ class Ingest:
         count = sum(end - self.offsets.get(part, 0) for part, end in ends.items())
         if count <= 0:
             return
-        frame = bronze_frame(
-            records,
-            cluster_id=self.topic.cluster_id,
-            topic_id=self.topic.topic_id,
-            ingested_at=dt.datetime.now(dt.UTC),
-        )
+        identity: dict[str, Any] = {
+            "cluster_id": self.topic.cluster_id,
+            "topic_id": self.topic.topic_id,
+            "ingested_at": dt.datetime.now(dt.UTC),
+        }
         rows: pa.Table | None = None
         if count > BIG_BATCH_ROWS:
+            frame = identified_frame(records, **identity)
             adds = spark_files(frame.where(self._unseen()), self.bronze.path)
         else:
-            rows = self.bronze.unseen(conform(frame.toArrow(), self.bronze.schema))
+            rows = self.bronze.unseen(identified_rows(records.toArrow(), **identity))
             adds = write_arrow(rows, self.bronze.path)
         self.bronze.append(adds, ends, rows)
         self.offsets = {**self.offsets, **ends}

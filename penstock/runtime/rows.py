@@ -17,6 +17,7 @@ from penstock.runtime.decode import decode, transform_input
 from penstock.runtime.delta_log import Action
 from penstock.runtime.files import conform, spark_files, write_arrow
 from penstock.runtime.follow import Follower, TableContext
+from penstock.runtime.prepared import Prepared
 from penstock.runtime.schemas import SchemaRegistry
 from penstock.runtime.source import Batch, Source
 
@@ -37,6 +38,8 @@ class Split:
 
 class RowsFollower(Follower):
     """A rows table over another revision."""
+
+    _prepared: Prepared | None = None
 
     def take(self, batch: Batch) -> None:
         self.commit(batch, self._split(batch))
@@ -66,7 +69,10 @@ class RowsFollower(Follower):
         return Split(write_arrow(good, self.writer.path), bad, good)
 
     def _build(self, rows: pa.Table) -> DataFrame:
-        return self.context.definition(self.context.session.createDataFrame(rows))
+        if self._prepared is None:
+            session, definition = self.context.session, self.context.definition
+            self._prepared = Prepared(session, rows.schema, definition)
+        return self._prepared.frame(rows)
 
     # --- shared with the contract follower ------------------------------------------------
     def commit(self, batch: Batch, split: Split) -> None:
@@ -131,7 +137,12 @@ class ContractFollower(RowsFollower):
 
     def _judged(self, rows: pa.Table) -> DataFrame:
         """Good rows transformed, and bad ones as quarantine keeps them, in one frame."""
-        bronze = self.context.session.createDataFrame(rows.drop_columns("headers"))
+        rows = rows.drop_columns("headers")
+        if self._prepared is None:
+            self._prepared = Prepared(self.context.session, rows.schema, self._both_sides)
+        return self._prepared.frame(rows)
+
+    def _both_sides(self, bronze: DataFrame) -> DataFrame:
         decoded = decode(bronze, self.stream, self.writers)
         good = self.context.definition(transform_input(decoded, self.stream))
         bad = quarantine.condemned(decoded, self.source_name)
@@ -154,6 +165,7 @@ class ContractFollower(RowsFollower):
             writer = self.schemas.writer(schema_id)
             if writer is not None:
                 self.writers = {**self.writers, schema_id: writer}
+                self._prepared = None  # the plan names every writer it can read
 
 
 def _joined(splits: list[Split]) -> Split:

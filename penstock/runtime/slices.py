@@ -30,6 +30,7 @@ from penstock.runtime.compute import (
 )
 from penstock.runtime.files import write_arrow
 from penstock.runtime.follow import Follower, TableContext
+from penstock.runtime.prepared import Prepared
 from penstock.runtime.source import Batch, Source
 from penstock.runtime.windows import assign_windows, first_open_start
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["WATERMARK", "SliceFollower"]
 
 WATERMARK = "watermark"
+_FROM, _TO = "_penstock_from", "_penstock_to"
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -51,6 +53,7 @@ class SliceFollower(Follower):
         self.window: Window = context.definition.kind
         self.watermark = self.writer.position(WATERMARK)
         self.late = 0
+        self._prepared: Prepared | None = None
         self._excluded = self._quarantined_before()
         self.open_rows = self._open_rows_again()
 
@@ -114,12 +117,12 @@ class SliceFollower(Follower):
 
     def _compute(self, rows: pa.Table, opens: int | None, closes: int) -> tuple[Computed, pa.Table]:
         def build(some: pa.Table) -> DataFrame:
-            frame = assign_windows(self.context.session.createDataFrame(some), self.window)
-            start = F.unix_micros("window_start")
-            within = start < F.lit(closes)
-            if opens is not None:
-                within = within & (start >= F.lit(opens))
-            return self.context.definition(frame.where(within))
+            size = some.num_rows
+            some = some.append_column(_FROM, pa.repeat(pa.scalar(opens or _NEVER), size))
+            some = some.append_column(_TO, pa.repeat(pa.scalar(closes), size))
+            if self._prepared is None:
+                self._prepared = Prepared(self.context.session, some.schema, self._slice)
+            return self._prepared.frame(some)
 
         big = rows.num_rows * self.window.panes > BIG_BATCH_ROWS
         schema, folder = self.writer.schema, self.writer.path
@@ -134,6 +137,17 @@ class SliceFollower(Follower):
             bad = quarantine.broken_rows(self.source_name, apart, [error for _, error in broken])
             self._excluded.update(bad["row_id"].to_pylist())
             return materialise(build(self._without_excluded(rows)), schema, folder, big=big), bad
+
+    def _slice(self, rows: DataFrame) -> DataFrame:
+        """The transform over the windows a batch closes.
+
+        Which these are travels as columns: a literal would change the plan, and Spark would
+        compile it anew for every batch.
+        """
+        start = F.unix_micros("window_start")
+        within = (start >= F.col(_FROM)) & (start < F.col(_TO))
+        closed = assign_windows(rows, self.window).where(within).drop(_FROM, _TO)
+        return self.context.definition(closed)
 
     def status(self) -> dict[str, Any]:
         at = (

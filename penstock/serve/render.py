@@ -100,7 +100,7 @@ def json_array(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iter
 
 
 def csv_line(row: Iterable[object]) -> str:
-    return ",".join(map(_csv_field, row)) + "\r\n"
+    return ",".join(map(_csv_field, row)) + "\n"
 
 
 def _csv_field(value: object) -> str:

@@ -69,8 +69,12 @@ class LiveTable:
         return self.version
 
     def create(self, schema: pa.Schema, partition_by: Sequence[str] = ()) -> LiveTable:
-        protocol = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 4}}
-        self.commit(protocol, self.metadata(schema, partition_by))
+        protocol: dict[str, Any] = {"minReaderVersion": 1, "minWriterVersion": 4}
+        if pa.timestamp("us") in schema.types:
+            features = ["timestampNtz"]
+            protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features}
+            protocol["writerFeatures"] = [*features, "changeDataFeed"]
+        self.commit({"protocol": protocol}, self.metadata(schema, partition_by))
         return self
 
     def metadata(self, schema: pa.Schema, partition_by: Sequence[str] = ()) -> dict[str, Any]:

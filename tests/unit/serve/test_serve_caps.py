@@ -47,15 +47,11 @@ def test_time_runs_out_in_about_the_cap(settings: Settings, wide: LiveTable, sql
 
 
 def test_time_runs_out_while_rows_are_fetched(settings: Settings, wide: LiveTable) -> None:
-    sql = "SELECT a.ticker FROM gold.wide a, gold.wide b, gold.wide c"
-    seen = 0
-    with (
-        pytest.raises(QueryRefused, match="time cap"),
-        open_query(settings, sql, timeout_s=1) as running,
-    ):
-        for batch in running.batches():
-            seen += len(batch)
-    assert seen > 0
+    with open_query(settings, "SELECT * FROM range(100000000000)", timeout_s=1) as running:
+        batches = running.batches()
+        assert next(batches)
+        with pytest.raises(QueryRefused, match="time cap"):
+            list(batches)
 
 
 def test_a_slow_reader_of_the_rows_is_not_the_querys_fault(
@@ -79,11 +75,11 @@ def test_a_slow_reader_of_the_rows_is_not_the_querys_fault(
     ],
 )
 def test_memory_is_capped_and_nothing_spills(settings: Settings, wide: LiveTable, sql: str) -> None:
-    before = {path for path in settings.home.rglob("*")}
+    before = set(settings.home.rglob("*"))
     with pytest.raises(QueryRefused, match="memory") as caught:
         run_query(settings, sql, memory_limit="64MB", timeout_s=60)
     assert "--memory" in caught.value.remedy
-    assert {path for path in settings.home.rglob("*")} == before
+    assert set(settings.home.rglob("*")) == before
 
 
 def test_the_same_query_fits_in_more_memory(settings: Settings, wide: LiveTable) -> None:
@@ -145,13 +141,11 @@ def test_the_process_growing_past_the_cap_is_seen(monkeypatch: pytest.MonkeyPatc
     resident = [100]
     monkeypatch.setattr("penstock.serve.guard._resident", lambda: resident[0])
     interrupted = threading.Event()
-    with (
-        Guard(interrupted.set, timeout_s=30, memory_bytes=10**9) as guard,
-        pytest.raises(QueryRefused, match="memory"),
-        guard.working(),
-    ):
+    with Guard(interrupted.set, timeout_s=30, memory_bytes=10**9) as guard:
         resident[0] = 10**10
-        assert interrupted.wait(5)
+        with pytest.raises(QueryRefused, match="memory"), guard.working():
+            interrupted.wait(5)
+    assert interrupted.is_set()
 
 
 def test_work_within_the_caps_is_left_alone() -> None:

@@ -6,12 +6,12 @@ import base64
 import csv
 import io
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -20,45 +20,80 @@ import pyarrow as pa
 import pytest
 from live_tables import LiveTable, stats
 
+from penstock.cli import main
 from penstock.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 RUN = "from penstock.cli import main; main()"
 
 
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Penstock = Callable[..., Done]
+Process = Callable[..., subprocess.Popen[str]]
+
+
 @pytest.fixture
-def penstock(settings: Settings) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run the real command in a process of its own, on the test's stack."""
+def stack(
+    settings: Settings, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment points at the test's stack."""
     (settings.project / "pyproject.toml").write_text("[tool.penstock]\n")
-    env = {
-        **os.environ,
-        "PENSTOCK_PROJECT": str(settings.project),
-        "PENSTOCK_HOME": str(settings.home),
-        "PYTHONPATH": str(ROOT),
-    }
+    monkeypatch.setenv("PENSTOCK_PROJECT", str(settings.project))
+    monkeypatch.setenv("PENSTOCK_HOME", str(settings.home))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.getbasetemp() / "pyc"))
 
-    def run(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", RUN, *args]
-        return subprocess.run(
-            command, input=stdin, env=env, capture_output=True, text=True, timeout=60, check=False
-        )
 
-    run.env = env  # type: ignore[attr-defined]
+@pytest.fixture
+def penstock(
+    stack: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Penstock:
+    """Type a command, in this process: start-up is paid once."""
+    monkeypatch.setattr("penstock.cli.read._give_way", lambda: None)
+
+    def run(*args: str, stdin: str = "") -> Done:
+        monkeypatch.setattr(sys, "argv", ["penstock", *args])
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        try:
+            main()
+            code = 0
+        except SystemExit as leaving:
+            code = int(leaving.code or 0)
+        return Done(code, *capsys.readouterr())
+
     return run
 
 
-Penstock = Callable[..., subprocess.CompletedProcess[str]]
+@pytest.fixture
+def process(stack: None) -> Process:
+    """Type a command in a process of its own, for what only shows there."""
+
+    def start(*args: str, code: str = RUN) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", code, *args]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+
+    return start
 
 
-def test_a_table_on_stdout_and_a_footer_on_stderr(penstock: Penstock, gold: LiveTable) -> None:
-    done = penstock("query", "SELECT ticker, trades FROM gold.stats ORDER BY trades")
-    assert done.returncode == 0
-    lines = [line.split() for line in done.stdout.splitlines() if line.strip()]
+def test_a_table_on_stdout_and_a_footer_on_stderr(process: Process, gold: LiveTable) -> None:
+    sql = "SELECT ticker, trades FROM gold.stats ORDER BY trades"
+    with process("query", sql) as running:
+        stdout, stderr = running.communicate(timeout=60)
+    assert running.returncode == 0
+    lines = [line.split() for line in stdout.splitlines() if line.strip()]
     assert lines[0] == ["ticker", "trades"]
     assert lines[2:] == [["AAPL", "3"], ["MSFT", "5"], ["NVDA", "8"]]
-    assert "3 rows" in done.stderr
-    assert "gold.stats version 2" in done.stderr
-    assert "nanobind" not in done.stderr
+    assert "3 rows" in stderr
+    assert "gold.stats version 2" in stderr
+    assert "nanobind" not in stderr  # the engine complains at exit of what is left open
 
 
 def test_a_piped_table_is_as_wide_as_its_data(penstock: Penstock, gold: LiveTable) -> None:
@@ -101,6 +136,7 @@ def awkward(live: Callable[[str], LiveTable]) -> LiveTable:
 
 def test_json_keeps_every_type(penstock: Penstock, awkward: LiveTable) -> None:
     done = penstock("query", "--json", "SELECT * FROM silver.awkward ORDER BY price NULLS LAST")
+    assert done.returncode == 0, done.stderr
     first, second = json.loads(done.stdout)
     assert first == {
         "price": "1234567890123456.7800",
@@ -181,7 +217,11 @@ def test_rows_are_cut_with_a_note(penstock: Penstock, gold: LiveTable) -> None:
         (["SELECT nope FROM gold.stats"], 2, "nope"),
         (["COPY gold.stats TO '/tmp/x'"], 4, "COPY is not allowed"),
         (["FROM '/etc/passwd'"], 4, "only live tables"),
-        (["SELECT count(*) FROM range(10**7) a, range(10**7) b", "--timeout", "0.5"], 4, "cap"),
+        (
+            ["SELECT count(*) FROM range(10000000) a, range(10000000) b", "--timeout", "0.5"],
+            4,
+            "cap",
+        ),
         (["SELECT 1", "--memory", "lots"], 2, "memory size"),
     ],
 )
@@ -192,18 +232,19 @@ def test_errors_are_a_sentence_a_remedy_and_a_code(
     assert done.returncode == code
     assert said in done.stderr
     assert done.stdout == ""
-    assert "Traceback" not in done.stderr
-    assert "nanobind" not in done.stderr
     assert len(done.stderr.strip().splitlines()) >= 2
 
 
-def test_an_engine_that_ignores_its_caps_is_ended(penstock: Penstock, gold: LiveTable) -> None:
+def test_an_engine_that_ignores_its_caps_is_ended(process: Process, gold: LiveTable) -> None:
     """Folding one huge list neither stops on an interrupt nor counts as engine memory."""
     started = time.monotonic()
-    done = penstock("query", "SELECT list_sum(range(3000000000))", "--memory", "64MB")
-    assert done.returncode == 4
-    assert "memory" in done.stderr
-    assert time.monotonic() - started < 20
+    with process("query", "SELECT list_sum(range(3000000000))", "--memory", "64MB") as running:
+        stdout, stderr = running.communicate(timeout=60)
+    assert running.returncode == 4
+    assert stdout == ""
+    assert "memory" in stderr
+    assert "Traceback" not in stderr
+    assert time.monotonic() - started < 30
 
 
 def test_a_plan_is_shown_as_it_is(penstock: Penstock, gold: LiveTable) -> None:
@@ -212,9 +253,7 @@ def test_a_plan_is_shown_as_it_is(penstock: Penstock, gold: LiveTable) -> None:
     assert "explain_key" not in done.stdout
 
 
-def test_small_queries_import_nothing_heavy(
-    penstock: Penstock, settings: Settings, gold: LiveTable
-) -> None:
+def test_small_queries_import_nothing_heavy(process: Process, gold: LiveTable) -> None:
     """Start-up is the feature: pyspark, pandas and pyarrow each cost more than the query."""
     code = (
         "import sys, atexit\n"
@@ -222,25 +261,27 @@ def test_small_queries_import_nothing_heavy(
         "atexit.register(lambda: print([m for m in heavy if m in sys.modules], file=sys.stderr))\n"
         + RUN
     )
-    command = [sys.executable, "-c", code, "query", "SELECT * FROM gold.stats"]
-    env = penstock.env  # type: ignore[attr-defined]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.splitlines()[-1] == "[]"
+    with process("query", "SELECT * FROM gold.stats", code=code) as running:
+        _, stderr = running.communicate(timeout=60)
+    assert running.returncode == 0, stderr
+    assert stderr.splitlines()[-1] == "[]"
 
 
-def test_a_closed_pipe_ends_quietly(penstock: Penstock, gold: LiveTable) -> None:
-    env = penstock.env  # type: ignore[attr-defined]
-    command = [sys.executable, "-c", RUN, "query", "--csv", "SELECT * FROM range(1000000)"]
-    with subprocess.Popen(
-        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert process.stdout.readline() == "range\n"
-        process.stdout.close()
-        said = process.stderr.read()
-        assert process.wait(timeout=30) == 0
+def test_a_query_gives_way_to_the_streams(process: Process, gold: LiveTable) -> None:
+    code = f"import atexit, os\natexit.register(lambda: print(os.nice(0)))\n{RUN}"
+    with process("query", "--csv", "SELECT 1 AS one", code=code) as running:
+        stdout, _ = running.communicate(timeout=60)
+    assert int(stdout.split()[-1]) >= 5
+
+
+def test_a_closed_pipe_ends_quietly(process: Process, gold: LiveTable) -> None:
+    with process("query", "--csv", "SELECT * FROM range(1000000)") as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert running.stdout.readline() == "range\n"
+        running.stdout.close()
+        said = running.stderr.read()
+        assert running.wait(timeout=30) == 0
     assert said == ""
 
 
@@ -266,20 +307,16 @@ def test_tail_of_an_unknown_table(penstock: Penstock, gold: LiveTable) -> None:
     assert "gold.stats" in done.stderr
 
 
-def test_tail_ends_on_ctrl_c_without_a_trace(penstock: Penstock, gold: LiveTable) -> None:
-    env = penstock.env  # type: ignore[attr-defined]
-    command = [sys.executable, "-c", RUN, "tail", "gold.stats", "--from-version", "2"]
-    with subprocess.Popen(
-        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert "NVDA" in process.stdout.readline()
+def test_tail_ends_on_ctrl_c_without_a_trace(process: Process, gold: LiveTable) -> None:
+    with process("tail", "gold.stats", "--from-version", "2") as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert "NVDA" in running.stdout.readline()
         gold.append(stats(("TSLA", 1, 1.0)))
-        assert "TSLA" in process.stdout.readline()  # it follows, line by line
-        process.send_signal(signal.SIGINT)
-        said = process.stderr.read()
-        assert process.wait(timeout=30) == 0
+        assert "TSLA" in running.stdout.readline()  # it follows, line by line
+        running.send_signal(signal.SIGINT)
+        said = running.stderr.read()
+        assert running.wait(timeout=30) == 0
     assert "Traceback" not in said
     assert "nanobind" not in said
 

@@ -64,15 +64,15 @@ def test_columns_of_the_same_name_all_survive() -> None:
 @pytest.mark.parametrize(
     ("row", "line"),
     [
-        ((1, "a"), "1,a\r\n"),
-        ((None, ""), ',""\r\n'),
-        (('say "hi"', "a,b"), '"say ""hi""","a,b"\r\n'),
-        (("two\nlines", " edge "), '"two\nlines"," edge "\r\n'),
-        ((True, False), "true,false\r\n"),
-        ((Decimal("1.50"), b"\xff"), "1.50,/w==\r\n"),
-        ((datetime(2026, 1, 1, tzinfo=UTC),), "2026-01-01T00:00:00Z\r\n"),
-        (({"a": 1}, [1, 2]), '"{""a"": 1}","[1, 2]"\r\n'),
-        ((float("nan"),), "NaN\r\n"),
+        ((1, "a"), "1,a\n"),
+        ((None, ""), ',""\n'),
+        (('say "hi"', "a,b"), '"say ""hi""","a,b"\n'),
+        (("two\nlines", " edge "), '"two\nlines"," edge "\n'),
+        ((True, False), "true,false\n"),
+        ((Decimal("1.50"), b"\xff"), "1.50,/w==\n"),
+        ((datetime(2026, 1, 1, tzinfo=UTC),), "2026-01-01T00:00:00Z\n"),
+        (({"a": 1}, [1, 2]), '"{""a"": 1}","[1, 2]"\n'),
+        ((float("nan"),), "NaN\n"),
     ],
 )
 def test_values_as_csv(row: tuple[object, ...], line: str) -> None:

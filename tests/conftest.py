@@ -1,0 +1,65 @@
+"""Fixtures that several folders of tests share."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.model.catalog import Catalog
+from penstock.platform.stack import Stack
+from penstock.runtime.bundle import Bundle
+from penstock.settings import Settings
+
+PROJECT = Path(__file__).resolve().parents[1]
+_TEST_OFFSET = 7000  # away from a developer's own stack on the same machine
+
+
+@pytest.fixture(scope="session")
+def project() -> Path:
+    return PROJECT
+
+
+@pytest.fixture(scope="session")
+def base_settings() -> Settings:
+    """The settings of this project, with nothing of the developer's own stack in them."""
+    return replace(Settings.load(), project=PROJECT, port_offset=_TEST_OFFSET)
+
+
+@pytest.fixture
+def settings(base_settings: Settings, tmp_path: Path) -> Settings:
+    """A stack's settings with an empty home; nothing is started."""
+    return replace(base_settings, home=tmp_path / "home")
+
+
+@pytest.fixture(scope="session")
+def spark(base_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One Spark session for all tests that need one, set as the supervisor's is."""
+    from penstock.session import build_session
+
+    home = tmp_path_factory.mktemp("spark-home")
+    session = build_session(replace(base_settings, home=home), "penstock-tests", memory="1g")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def jobs() -> Catalog:
+    """Our own tables, as the working tree declares them."""
+    return Bundle(PROJECT, "spark_jobs").catalog()
+
+
+@pytest.fixture(scope="session")
+def stack(base_settings: Settings) -> Iterator[Stack]:
+    """The light part of the platform (Postgres, Kafka, registry), started once for all tests."""
+    with tempfile.TemporaryDirectory(prefix="penstock-test-") as folder:
+        stack = Stack(replace(base_settings, home=Path(folder).resolve()))
+        try:
+            stack.up(only=["postgres", "kafka", "registry"])
+            yield stack
+        finally:
+            stack.down()
