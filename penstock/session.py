@@ -24,6 +24,11 @@ _CONF = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.minBatchesToRetain": "2",
+    # Checkpoints are disposable here. Spark's default manager forks a `readlink` per rename.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing."
+        "FileSystemBasedCheckpointFileManager"
+    ),
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",
@@ -54,7 +59,16 @@ def build_session(
     builder = SparkSession.builder.appName(app).master(master)
     for key, value in _CONF.items():
         builder = builder.config(key, value)
-    java_options = f"-Duser.timezone=UTC -Djava.io.tmpdir={scratch} -XX:+UseParallelGC -Xss4m"
+    java_options = " ".join(
+        [
+            "-Duser.timezone=UTC",
+            f"-Djava.io.tmpdir={scratch}",
+            "-XX:+UseParallelGC",
+            "-Xss4m",
+            # Hadoop forks a process to set permissions; this is the cheap way to fork a big JVM.
+            "-Djdk.lang.Process.launchMechanism=VFORK",
+        ]
+    )
     session = (
         builder.config("spark.driver.memory", memory)
         .config("spark.driver.extraClassPath", ":".join(jars))

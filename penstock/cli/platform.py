@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +23,8 @@ __all__ = ["doctor", "down", "status", "up"]
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 _STATE_COLOURS = {"running": "green", "not ready": "yellow", "dead": "red", "stopped": "dim"}
+
+_FLOW_COLUMNS = ("table", "stream", "state", "behind", "version", "failures", "error")
 
 
 def _names(_: click.Context, __: click.Parameter, value: str | None) -> list[str] | None:
@@ -175,11 +179,11 @@ def _flow_table(flows: list[dict[str, Any]]) -> Any:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    columns = list(flows[0])
+    columns = [c for c in _FLOW_COLUMNS if any(flow.get(c) is not None for flow in flows)]
     for column in columns:
         table.add_column(column.replace("_", " "))
     for flow in flows:
-        table.add_row(*(str(flow.get(column, "")) for column in columns))
+        table.add_row(*("" if flow.get(c) is None else str(flow[c]) for c in columns))
     return table
 
 
@@ -201,8 +205,16 @@ def _welcome(stack: Stack, names: list[str], seconds: float) -> None:
             click.echo(f"  {stack.spec.services[name].title:<28} {place}")
     click.echo(f"  {'Tables':<28} {settings.warehouse}")
     click.echo("\nTry:")
-    click.echo(
-        '  penstock query "select * from gold.stock_stats order by window_start desc limit 5"'
-    )
-    click.echo("  penstock tail silver.trades")
-    click.echo("  penstock status")
+    me = _typed_as()
+    newest = "select * from gold.stock_stats order by window_start desc limit 5"
+    for rest in (f'query "{newest}"', "tail silver.trades", "status"):
+        click.echo(f"  {me} {rest}")
+
+
+def _typed_as() -> str:
+    """How this command is reached from here: by name if on PATH, else by its place."""
+    here = Path(sys.prefix) / "bin" / "penstock"
+    found = shutil.which("penstock")
+    if found and Path(found).resolve() == here.resolve():
+        return "penstock"
+    return str(here.relative_to(Path.cwd())) if here.is_relative_to(Path.cwd()) else str(here)

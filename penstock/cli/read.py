@@ -144,7 +144,7 @@ def _print_table(running: OpenQuery, limit: int | None) -> int:
 
     from penstock.serve.render import cell
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for name, kind in zip(running.columns, running.types, strict=True):
         number = _NUMERIC.fullmatch(kind)
         table.add_column(Text(cell(name)), justify="right" if number else "left", overflow="fold")

@@ -58,11 +58,15 @@ class Airflow(Service):
         write_private(self._passwords, json.dumps({"admin": self.settings.secret("airflow-admin")}))
 
     def ready(self) -> bool:
-        return self._unhealthy() == []
+        """All components are healthy, and tasks can be run.
 
-    def _unhealthy(self) -> list[str]:
-        answer = ask(f"{self.settings.airflow_url}/api/v2/monitor/health")
-        if not answer.ok:
-            return ["api-server"]
-        states = {name: (answer.body.get(name) or {}).get("status") for name in _COMPONENTS}
-        return [name for name, state in states.items() if state != "healthy"]
+        The server builds the interface for tasks when it is first asked for, and answers nobody
+        else for those seconds; so it is asked here, not by the first task.
+        """
+        health = ask(f"{self.settings.airflow_url}/api/v2/monitor/health")
+        if not health.ok:
+            return False
+        states = [(health.body.get(name) or {}).get("status") for name in _COMPONENTS]
+        if any(state != "healthy" for state in states):
+            return False
+        return ask(f"{self.settings.airflow_url}/execution/health").ok

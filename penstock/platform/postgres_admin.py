@@ -41,9 +41,15 @@ def connect(settings: Settings, role: str, database: str) -> pg8000.dbapi.Connec
 
 
 def server_answers(settings: Settings) -> bool:
+    """True when the super user gets in. A refused password is an error: waiting mends nothing."""
     try:
         connect(settings, POSTGRES_SUPERUSER, "postgres").close()
-    except (pg8000.dbapi.Error, OSError):
+    except (pg8000.dbapi.Error, OSError) as error:
+        if "28P01" in str(error):
+            raise ServiceFailed(
+                f"Postgres holds other passwords than {settings.home / 'secrets'}.",
+                remedy="Restore that folder, or move the whole PENSTOCK_HOME away and start anew.",
+            ) from None
         return False
     return True
 
@@ -51,7 +57,7 @@ def server_answers(settings: Settings) -> bool:
 def provision(settings: Settings, spec: PlatformSpec) -> None:
     """Make roles and databases; skipped as a whole when nothing changed since it last succeeded."""
     plan = _plan_hash(settings, spec)
-    stamp = settings.data / "postgres.provisioned"
+    stamp = settings.data / "postgres" / "provisioned-by-penstock"
     if stamp.is_file() and stamp.read_text() == plan:
         return
     try:

@@ -209,18 +209,19 @@ class Service(ABC):
         if recorded is not None:
             if recorded.is_running():
                 pid, memory = recorded.pid, memory_of(recorded.members())
-                state = "running" if self.ready() else "not ready"
-                detail = self._detail() if state == "running" else f"see {self.log}"
+                state, detail = self._health()
             else:
                 state, detail = "dead", f"ended by itself; see {self.log}"
         ports = {name: self.settings.port(name) for name in self.spec.ports}
         return Status(self.name, self.spec.title, state, pid, ports, memory, detail)
 
-    def _detail(self) -> str:
+    def _health(self) -> tuple[str, str]:
         try:
-            return self.detail()
+            if self.ready():
+                return "running", self.detail()
         except (PenstockError, OSError) as error:
-            return str(error)
+            return "not ready", str(error)
+        return "not ready", f"see {self.log}"
 
     def _failure(self, what: str, log: Path | None = None) -> ServiceFailed:
         said = gist(log) if log else gist(self.log, since=self._log_start)

@@ -51,12 +51,12 @@ def fingerprint(
         first = _build(table, inputs)
         second = _build(table, inputs)
     plan = plan_text(first, udfs)
+    _refuse_clocks(table, first, plan)
     if plan != plan_text(second, udfs):
         raise DefinitionError(
             f"{table.place}: {table.name} builds a different plan each time it is called.",
             remedy="Make the function depend on its inputs alone.",
         )
-    _refuse_clocks(table, first, plan)
     meaning = {
         "declared": table.describe(),
         "plan": plan,

@@ -168,17 +168,18 @@ class Ingest:
         return condition
 
     def status(self) -> dict[str, Any]:
+        progress = self._query.lastProgress if self._query is not None else None
         return {
             "table": str(self.stream.name),
             "topic": self.topic.name,
             "version": self.bronze.log.version,
-            "behind": self._behind(),
+            "behind": self._behind(progress),
             "batches": self.batches,
+            "batch_ms": dict(progress["durationMs"]) if progress else {},
         }
 
-    def _behind(self) -> int | None:
+    def _behind(self, progress: Any) -> int | None:
         """Rows the topic has and bronze has not, as of the last look."""
-        progress = self._query.lastProgress if self._query is not None else None
         if not progress:
             return None
         # PySpark hands the offsets over as the text of a Python dict, not as JSON.

@@ -216,7 +216,8 @@ def _show_tables(catalog: Catalog, elapsed_s: float) -> OpenQuery:
 def _translated(guard: Guard, versions: Mapping[str, int]) -> Iterator[None]:
     """Engine errors as ours; a passed cap explains any error that follows from it."""
     try:
-        yield
+        with sandbox.ctrl_c():
+            yield
     except duckdb.Error as error:
         raise (guard.broken or _our_error(error, versions)) from None
 

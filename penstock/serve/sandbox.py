@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import duckdb
@@ -23,7 +24,7 @@ import duckdb
 from penstock.errors import QueryRefused
 from penstock.serve.snapshot import Snapshot, file_lists, identifier, scan_sql
 
-__all__ = ["connect", "expose", "refuse_writes"]
+__all__ = ["connect", "ctrl_c", "expose", "refuse_writes"]
 
 _CONFIG: dict[str, str | bool | int] = {
     "python_enable_replacements": False,
@@ -46,6 +47,7 @@ def connect(memory_limit: str) -> duckdb.DuckDBPyConnection:
     """A new database with every knob at its safest; still able to be told which files to read."""
     connection = duckdb.connect(config={**_CONFIG, "memory_limit": memory_limit})
     connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET enable_progress_bar = false")  # drawn on stdout, among the rows
     return connection
 
 
@@ -85,6 +87,17 @@ def refuse_writes(connection: duckdb.DuckDBPyConnection, body: str) -> None:
                 f"the plan of this query holds {name}: queries only read live tables.",
                 remedy="Name tables as layer.table and leave everything else out.",
             )
+
+
+@contextmanager
+def ctrl_c() -> Iterator[None]:
+    """DuckDB turns Ctrl-C during its work into a RuntimeError; turn it back."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) != "Query interrupted":
+            raise
+        raise KeyboardInterrupt from None
 
 
 def _kinds(connection: duckdb.DuckDBPyConnection, body: str) -> list[duckdb.StatementType | None]:

@@ -26,6 +26,7 @@ import duckdb
 from penstock.errors import UsageError
 from penstock.serve.catalog import Catalog, TableRef
 from penstock.serve.changes import Commit, newest_version, oldest_from, read_commit
+from penstock.serve.sandbox import ctrl_c
 from penstock.serve.snapshot import Column, Part, file_lists, open_snapshot, scan_sql
 
 if TYPE_CHECKING:
@@ -186,12 +187,13 @@ def _read(
 ) -> Iterator[dict[str, Any]]:
     if not parts or not columns:
         return
-    database.execute("SET VARIABLE files = $1", [file_lists(parts)])
-    cursor = database.execute(scan_sql(columns, parts, "files"))
     names = [column.name for column in columns]
-    while batch := cursor.fetchmany(_BATCH):
-        for row in batch:
-            yield dict(zip(names, row, strict=True))
+    database.execute("SET VARIABLE files = $1", [file_lists(parts)])
+    with ctrl_c():
+        cursor = database.execute(scan_sql(columns, parts, "files"))
+        while batch := cursor.fetchmany(_BATCH):
+            for row in batch:
+                yield dict(zip(names, row, strict=True))
 
 
 def _gap(ref: TableRef, version: int, newest: int) -> str:

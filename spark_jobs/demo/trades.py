@@ -1,4 +1,4 @@
-"""Trades of an imaginary exchange: prices walk, few stocks trade most, some rows are late or bad."""
+"""Trades of an imaginary exchange: prices walk, few stocks trade most, some rows are bad."""
 
 from __future__ import annotations
 

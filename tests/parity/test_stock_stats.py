@@ -1,4 +1,4 @@
-"""gold.stock_stats: as a stream under any batching, order and restarts, equal to batch and oracle."""
+"""gold.stock_stats as a stream, in any batching and order, is its batch form and the oracle's."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import datetime as dt
 import tempfile
 from collections import defaultdict
 from decimal import ROUND_HALF_UP, Decimal
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -100,7 +101,7 @@ def test_stream_equals_batch_equals_oracle(spark, table, events, cuts, restarts)
     arrived = sorted(enumerate(events), key=lambda e: (e[1][1] + e[1][3], e[0]))
     rows = [trade(t, at, price, number) for number, (t, at, price, _) in arrived]
     edges = sorted({0, *(cut for cut in cuts if cut < len(rows)), len(rows)})
-    batches = [rows[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    batches = [rows[a:b] for a, b in pairwise(edges)]
     with tempfile.TemporaryDirectory() as folder:
         harness = Harness(spark, Path(folder), table, SCHEMA)
         for number, batch in enumerate(batches):

@@ -42,7 +42,7 @@ def test_time_runs_out_in_about_the_cap(settings: Settings, wide: LiveTable, sql
     started = time.monotonic()
     with pytest.raises(QueryRefused, match="time cap of 1 s") as caught:
         run_query(settings, sql, timeout_s=1)
-    assert 0.9 < time.monotonic() - started < 4
+    assert 0.9 < time.monotonic() - started < 8
     assert "--timeout" in caught.value.remedy
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 from live_tables import LiveTable
 
@@ -292,6 +293,14 @@ def test_the_engine_alone_says_no(settings: Settings, gold: LiveTable, out: Path
         sandbox.expose(connection, [open_snapshot(catalog, catalog.find(["gold", "stats"]))])
         with pytest.raises(duckdb.Error):
             connection.execute(fill(sql, out, gold)).fetchall()
+
+
+def test_python_variables_are_invisible_even_before_the_lock() -> None:
+    """An Arrow table in the caller's scope: DuckDB would read it by its name."""
+    in_scope = pa.table({"secret": [SECRET]})
+    with sandbox.connect("200MB") as connection, pytest.raises(duckdb.CatalogException):
+        connection.execute("SELECT * FROM in_scope")
+    assert in_scope.num_rows == 1
 
 
 def test_the_plan_is_what_keeps_live_files_from_being_overwritten(

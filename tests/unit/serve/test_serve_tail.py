@@ -93,7 +93,7 @@ def test_a_change_is_seen_soon_after_its_commit(watch: Watch, gold: LiveTable) -
     writer.start()
     assert told(events, 1) == [(3, "insert", "TSLA")]
     writer.join()
-    assert time.monotonic() - committed[0] < 1
+    assert time.monotonic() - committed[0] < 2
 
 
 def test_change_files_say_what_changed(watch: Watch, gold: LiveTable) -> None:
@@ -216,12 +216,13 @@ def test_partition_values_are_part_of_the_row(
     watch: Watch, live: Callable[[str], LiveTable]
 ) -> None:
     table = live("gold.parts").create(STATS, partition_by=["ticker"])
-    for ticker in ("A b", None):
+    for ticker in ("A b", None, ""):  # Delta spells a NULL partition either way
         body = table.write(pa.table({"trades": [1], "price": [1.0]}))
         table.commit({"add": {**body, "partitionValues": {"ticker": ticker}}})
-    assert told(watch("gold.parts", from_version=0), 2) == [
+    assert told(watch("gold.parts", from_version=0), 3) == [
         (1, "insert", "A b"),
         (2, "insert", None),
+        (3, "insert", None),
     ]
 
 

@@ -1,0 +1,177 @@
+"""Fingerprints follow meaning: what does not change the rows does not change them."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from penstock.model.names import TableName
+from penstock.runtime.bundle import Bundle
+from penstock.runtime.register import analyse
+
+pytestmark = pytest.mark.spark
+
+HEAD = """
+from pyspark.sql import functions as F
+from pyspark.sql.functions import udf
+from penstock.model import Contract, Range, Rows, hopping, stream, table
+
+SCHEMA = {"type": "record", "name": "R", "fields": [
+    {"name": "ticker", "type": "string"}, {"name": "price", "type": "double"}]}
+S = stream("bronze.s", topic="s", contract=Contract("s-value", SCHEMA, [Range("price", minimum=0)]))
+"""
+PLAIN = """
+@table("silver.t", inputs={"s": S}, kind=Rows())
+def t(s):
+    dear = s.where(F.col("price") > 10)
+    return dear.select("ticker", (F.col("price") * 2).alias("double"), "event_time")
+"""
+WITH_UDF = """
+LIMIT = 3
+
+def helper(x):
+    return x + LIMIT
+
+@udf("double")
+def twice(x):
+    return helper(x) * 2
+
+@table("silver.t", inputs={"s": S}, kind=Rows())
+def t(s):
+    return s.select("ticker", twice("price").alias("double"), "event_time")
+"""
+
+
+class Lab:
+    def __init__(self, spark, folder: Path) -> None:
+        self.spark, self.folder, self.count = spark, folder, 0
+
+    def analyse(self, body: str, head: str = HEAD):
+        self.count += 1
+        jobs = self.folder / f"p{self.count}" / "jobs"
+        jobs.mkdir(parents=True)
+        (jobs / "__init__.py").write_text("")
+        (jobs / "t.py").write_text(head + textwrap.dedent(body))
+        return analyse(self.spark, Bundle(jobs.parent, "jobs").catalog())
+
+    def of(self, body: str, head: str = HEAD, table: str = "silver.t") -> str:
+        found = self.analyse(body, head)
+        assert not found.broken, found.broken
+        return found.revisions[TableName.parse(table)]
+
+
+@pytest.fixture
+def lab(spark, tmp_path) -> Lab:
+    return Lab(spark, tmp_path)
+
+
+def test_comments_names_and_moved_code_mean_nothing(lab):
+    rewritten = '''
+    # a comment
+    FACTOR = 2
+
+    def keep(frame):
+        return frame.where(F.col("price") > 10)
+
+    @table("silver.t", inputs={"s": S}, kind=Rows())
+    def quite_another_name(s):
+        """A docstring."""
+        dear = keep(s)
+        doubled = (F.col("price") * FACTOR).alias("double")
+        return dear.select("ticker", doubled, "event_time")
+    '''
+    assert lab.of(PLAIN) == lab.of(rewritten)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("> 10", "> 11"),
+        ("> 10", ">= 10"),
+        ("* 2", "* 3"),
+        ('.alias("double")', '.alias("twice")'),
+        ('"ticker", ', ""),
+    ],
+)
+def test_a_change_of_meaning_is_a_new_revision(lab, old, new):
+    assert lab.of(PLAIN) != lab.of(PLAIN.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("minimum=0", "minimum=1"),
+        ('"double"}]', '"double", "default": 0.0}]'),
+        ('topic="s"', 'topic="z"'),
+    ],
+)
+def test_the_contract_is_part_of_the_meaning(lab, old, new):
+    assert lab.of(PLAIN) != lab.of(PLAIN, HEAD.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("LIMIT = 3", "LIMIT = 4"), ("x + LIMIT", "x - LIMIT"), ("* 2", "* 3")]
+)
+def test_what_a_udf_reaches_is_part_of_the_meaning(lab, old, new):
+    assert lab.of(WITH_UDF) != lab.of(WITH_UDF.replace(old, new))
+
+
+def test_a_udf_written_otherwise_means_the_same(lab):
+    renamed = WITH_UDF.replace("def twice(x):", "def zwei(y):").replace(
+        "helper(x) * 2", "helper(y) * 2"
+    )
+    renamed = renamed.replace('twice("price")', 'zwei("price")')
+    assert lab.of(WITH_UDF) == lab.of(renamed)
+
+
+def test_two_lambdas_over_an_array_are_stable(lab):
+    body = PLAIN.replace(
+        '"ticker", ', 'F.transform(F.array("price"), lambda a: a + 1).alias("l"), '
+    )
+    other = body.replace("lambda a: a + 1", "lambda b: b + 1")
+    assert lab.of(body) == lab.of(other)
+
+
+def test_an_upstream_change_reaches_downstream(lab):
+    gold = (
+        PLAIN
+        + """
+@table("gold.g", inputs={"t": "silver.t"},
+       kind=hopping("4 seconds", every="2 seconds", on="event_time"),
+       keys=("ticker", "window_start"))
+def g(t):
+    return t.groupBy("ticker", "window_start").agg(F.count(F.lit(1)).alias("n"))
+"""
+    )
+    first = lab.of(gold, table="gold.g")
+    assert first == lab.of(gold, table="gold.g")
+    assert first != lab.of(gold.replace("> 10", "> 11"), table="gold.g")
+    assert first != lab.of(gold.replace('"4 seconds"', '"6 seconds"'), table="gold.g")
+
+
+@pytest.mark.parametrize(
+    "clock", ["F.rand()", "F.current_timestamp()", "F.expr('uuid()')", "F.now()"]
+)
+def test_what_a_replay_could_not_repeat_is_refused(lab, clock):
+    found = lab.analyse(PLAIN.replace('"ticker", ', f'{clock}.alias("c"), '))
+    assert "a replay would give other rows" in found.broken[0].reason
+    assert "t.py:" in found.broken[0].reason
+
+
+def test_an_unknown_column_names_the_line_and_disables_only_its_table(lab):
+    second = (
+        PLAIN.replace("silver.t", "silver.other")
+        .replace("def t(", "def o(")
+        .replace('"ticker"', '"tickr"')
+    )
+    found = lab.analyse(PLAIN + second)
+    assert TableName.parse("silver.t") in found.revisions
+    assert [b.what for b in found.broken] == ["silver.other"]
+    assert "tickr" in found.broken[0].reason
+
+
+def test_keys_must_be_returned(lab):
+    found = lab.analyse(PLAIN.replace("kind=Rows()", 'kind=Rows(), keys=("nope",)'))
+    assert "the keys of silver.t name nope" in found.broken[0].reason

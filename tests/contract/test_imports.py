@@ -1,0 +1,86 @@
+"""Dependencies point one way, and only one module each does the dangerous things."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+# room -> rooms of penstock it must not know
+FORBIDDEN = {
+    "penstock/model": ("runtime", "reprocess", "platform", "cli", "airflow", "serve", "session",
+                       "settings", "testing", "clients"),
+    "penstock/runtime": ("reprocess", "platform", "cli", "airflow", "serve", "testing"),
+    "penstock/serve": ("runtime.supervisor", "platform", "cli", "airflow", "session"),
+    "penstock/platform": ("cli", "airflow", "session"),
+    "penstock/airflow": ("cli", "platform", "session"),
+}  # fmt: skip
+
+
+def imported(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def sources(folder: str) -> list[Path]:
+    return sorted((PROJECT / folder).rglob("*.py"))
+
+
+@pytest.mark.parametrize("room", FORBIDDEN)
+def test_rooms_know_only_what_is_below_them(room):
+    for path in sources(room):
+        for name in imported(path):
+            for other in FORBIDDEN[room]:
+                target = f"penstock.{other}"
+                assert not f"{name}.".startswith(f"{target}."), f"{path} has {name}"
+
+
+def test_the_model_knows_no_spark_and_does_no_io():
+    for path in sources("penstock/model"):
+        names = {name.split(".")[0] for name in imported(path)}
+        assert not names & {"pyspark", "deltalake", "pg8000", "httpx", "socket", "os"}, path
+
+
+def test_the_engine_knows_none_of_our_tables():
+    for path in sources("penstock"):
+        assert not any(name.split(".")[0] == "spark_jobs" for name in imported(path)), path
+
+
+def test_dags_import_neither_spark_nor_jobs():
+    for path in [*sources("dags"), *sources("penstock/airflow")]:
+        assert not {n.split(".")[0] for n in imported(path)} & {"pyspark", "spark_jobs"}, path
+
+
+def test_jobs_use_public_names_only():
+    for path in sources("spark_jobs"):
+        if "demo" in path.parts:
+            continue
+        ours = {name for name in imported(path) if name.startswith("penstock")}
+        assert all(name.startswith("penstock.model") for name in ours), f"{path}: {ours}"
+
+
+def test_only_settings_reads_the_environment():
+    for path in sources("penstock"):
+        text = path.read_text()
+        if path.name != "settings.py":
+            assert not re.search(r"os\.environ\.get|os\.getenv", text), path
+
+
+def test_only_session_builds_a_session():
+    for path in sources("penstock"):
+        if path.name != "session.py":
+            assert "SparkSession.builder" not in path.read_text(), path
+
+
+def test_no_module_is_a_barn():
+    for path in [*sources("penstock"), *sources("spark_jobs"), *sources("dags")]:
+        assert len(path.read_text().splitlines()) <= 400, path

@@ -1,0 +1,202 @@
+"""A supervisor on the real broker, registry and database, and the means to feed and read it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from penstock.clients.producer import StreamProducer
+from penstock.platform.stack import Stack
+from penstock.runtime.bundle import Bundle
+from penstock.runtime.registry import Heartbeat, Registry
+from penstock.settings import Settings
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+# Tables that only tests need: transforms that break on some rows their contract lets through.
+FRAGILE = '''
+from pyspark.sql import functions as F
+from penstock.model import Rows, table
+from spark_jobs.bronze.trades import TRADES
+
+
+@table("silver.fragile", inputs={"trades": TRADES}, kind=Rows())
+def fragile_silver(trades):
+    """Breaks on every trade of size 13."""
+    return trades.select("ticker", "size", (F.lit(100) / (F.col("size") - 13)).alias("ratio"))
+
+
+@table("gold.fragile", inputs={"trades": "silver.trades"}, kind=Rows())
+def fragile_gold(trades):
+    """Breaks on every trade of size 17."""
+    return trades.select("ticker", "size", (F.lit(100) / (F.col("size") - 17)).alias("ratio"))
+'''
+
+
+def wait_for(what: str, check: Callable[[], object], seconds: float = 90) -> object:
+    """Poll until ``check`` returns something true; an error within counts as not yet."""
+    deadline = time.monotonic() + seconds
+    last: object = None
+    while time.monotonic() < deadline:
+        try:
+            last = check()
+            if last:
+                return last
+        except Exception as error:
+            last = error
+        time.sleep(0.25)
+    raise AssertionError(f"{what} did not come within {seconds} s; last seen: {last!r}")
+
+
+class Supervised:
+    """Supervisor processes of one stack, started and stopped by their process group."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.registry = Registry(settings)
+        self.processes: list[subprocess.Popen] = []
+
+    def start(self, *, wait: bool = True) -> subprocess.Popen:
+        log = self.settings.logs / f"supervisor-test-{len(self.processes)}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        env = {
+            **os.environ,
+            "PENSTOCK_HOME": str(self.settings.home),
+            "PENSTOCK_PROJECT": str(self.settings.project),
+            "PENSTOCK_PORT_OFFSET": str(self.settings.port_offset),
+            "PENSTOCK_JARS": str(self.settings.jars),
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-m", "penstock.cli", "supervise"],
+            env=env,
+            cwd=PROJECT,
+            stdout=log.open("wb"),
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self.processes.append(process)
+        if wait:
+            self.wait_running(process)
+        return process
+
+    def beat_of(self, process: subprocess.Popen) -> Heartbeat | None:
+        beats = self.registry.heartbeats()
+        return next((b for b in beats if b.pid == process.pid and b.age_seconds < 5), None)
+
+    def wait_running(self, process: subprocess.Popen, seconds: float = 150) -> Heartbeat:
+        def running() -> Heartbeat | None:
+            beat = self.beat_of(process)
+            up = beat is not None and beat.state == "running" and beat.streams
+            return beat if up and all(s["state"] == "running" for s in beat.streams) else None
+
+        return wait_for("a running supervisor", running, seconds)
+
+    def wait_state(self, process: subprocess.Popen, state: str) -> None:
+        wait_for(
+            f"a supervisor in state {state}", lambda: self.beat_of(process).state == state, 120
+        )
+
+    def signal(self, process: subprocess.Popen, number: int) -> None:
+        os.killpg(process.pid, number)
+
+    def stop(self, process: subprocess.Popen) -> int:
+        self.signal(process, signal.SIGCONT)
+        process.terminate()
+        return process.wait(60)
+
+    def kill_all(self) -> None:
+        for process in self.processes:
+            group = [p for p in psutil.process_iter() if _in_group(p, process.pid)]
+            for member in group:
+                member.kill()
+            process.wait(30)
+
+
+def _in_group(process: psutil.Process, group: int) -> bool:
+    try:
+        return os.getpgid(process.pid) == group
+    except (ProcessLookupError, psutil.Error):
+        return False
+
+
+class Feed:
+    """Sends trades and remembers what the broker acknowledged, and where."""
+
+    def __init__(self, settings: Settings) -> None:
+        catalog = Bundle(PROJECT, "spark_jobs").catalog()
+        self.stream = next(iter(catalog.streams.values()))
+        self.producer = StreamProducer(settings, self.stream, user="demo-producer")
+        self.acked: dict[tuple[int, int], dict] = {}
+
+    def send(self, ticker: str, *, size: int = 1, price: str = "10.0000", at=None) -> None:
+        row = {
+            "ticker": ticker,
+            "price": Decimal(price),
+            "ask_price": Decimal(price) + 1,
+            "size": size,
+            "side": "buy",
+        }
+        when = at or dt.datetime.now(dt.UTC)
+        when = when.replace(microsecond=when.microsecond // 1000 * 1000)
+        self.producer.send(ticker, row, at=when, on_delivery=self._remember(row, when))
+
+    def raw(self, value: bytes | None, *, at=None, key: bytes = b"k") -> None:
+        self.producer.send_raw(
+            key, value, at=at or dt.datetime.now(dt.UTC), on_delivery=self._remember({}, value)
+        )
+
+    def flush(self) -> None:
+        assert self.producer.flush(60) == 0
+
+    def _remember(self, row: dict, extra: object):
+        def delivered(error, message) -> None:
+            assert error is None, error
+            self.acked[message.partition(), message.offset()] = {**row, "extra": extra}
+
+        return delivered
+
+
+def read(settings: Settings, layer: str, name: str) -> pa.Table:
+    return DeltaTable(str(settings.warehouse / layer / name)).to_pyarrow_table()
+
+
+def rows_where(settings: Settings, layer: str, name: str, **equals: object) -> list[dict]:
+    found = read(settings, layer, name).to_pylist()
+    return [r for r in found if all(r[key] == value for key, value in equals.items())]
+
+
+@pytest.fixture(scope="session")
+def test_project(tmp_path_factory) -> Path:
+    """A copy of the project, so that tests can edit its code."""
+    folder = tmp_path_factory.mktemp("project")
+    shutil.copy(PROJECT / "pyproject.toml", folder)
+    shutil.copy(PROJECT / "requirements.lock", folder)
+    shutil.copytree(PROJECT / "spark_jobs", folder / "spark_jobs")
+    (folder / "spark_jobs" / "fragile.py").write_text(FRAGILE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def supervised(stack: Stack, test_project: Path) -> Iterator[Supervised]:
+    supervised = Supervised(replace(stack.settings, project=test_project))
+    yield supervised
+    supervised.kill_all()
+
+
+@pytest.fixture
+def feed(stack: Stack) -> Feed:
+    return Feed(stack.settings)

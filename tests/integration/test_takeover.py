@@ -1,0 +1,162 @@
+"""Supervisors that die or sleep: nothing lost, nothing doubled, and a sleeper commits nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import random
+import signal
+import threading
+import time
+from collections import Counter, defaultdict
+from decimal import ROUND_HALF_UP, Decimal
+
+import pytest
+
+from penstock.runtime.delta_log import LEASE
+from tests.integration.conftest import Feed, read, rows_where, wait_for
+
+pytestmark = pytest.mark.platform
+
+KILLS = 10
+
+
+class Load:
+    """Traffic in the background until told to stop."""
+
+    def __init__(self, feed: Feed, ticker: str, rate: float = 100) -> None:
+        self.feed, self.ticker, self.rate = feed, ticker, rate
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Load:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+        self.feed.flush()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stopping.wait(1 / self.rate):
+            number += 1
+            self.feed.send(
+                f"{self.ticker}{number % 7}", size=number, price=f"{1 + number % 89}.2500"
+            )
+
+
+def recount(rows: list[dict], until: dt.datetime) -> Counter:
+    """Five-second windows every second, in plain Python from what the broker acknowledged."""
+    groups: dict[tuple, list[dict]] = defaultdict(list)
+    for row in rows:
+        second = row["extra"].replace(microsecond=0)
+        for back in range(5):
+            groups[row["ticker"], second - dt.timedelta(seconds=back)].append(row)
+    found: Counter = Counter()
+    for (ticker, start), members in groups.items():
+        if start + dt.timedelta(seconds=5) <= until:
+            mean = sum(m["price"] for m in members) / len(members)
+            mean = mean.quantize(Decimal("0.00000001"), ROUND_HALF_UP)
+            low = min(m["ask_price"] for m in members)
+            found[ticker, start, low, len(members), mean] += 1
+    return found
+
+
+def check_exact(home, feed: Feed, prefix: str) -> None:
+    """Bronze, silver and gold against the broker's own acknowledgements."""
+    sent = {k: v for k, v in feed.acked.items() if v["ticker"].startswith(prefix)}
+    places = Counter(
+        (r["partition"], r["offset"])
+        for r in read(home, "silver", "trades").to_pylist()
+        if r["ticker"].startswith(prefix)
+    )
+    assert places == Counter(sent), "silver: each acknowledged row exactly once"
+    bronze = Counter(
+        (r["partition"], r["offset"]) for r in read(home, "bronze", "trades").to_pylist()
+    )
+    assert max(bronze.values()) == 1
+    assert set(sent) <= set(bronze)
+    newest = max(row["extra"] for row in sent.values())
+    until = newest - dt.timedelta(seconds=2)
+    expected = recount(list(sent.values()), until)
+    got = Counter(
+        (r["ticker"], r["window_start"], r["min_ask_price"], r["trades"], r["avg_price"])
+        for r in read(home, "gold", "stock_stats").to_pylist()
+        if r["ticker"].startswith(prefix) and r["window_end"] <= until
+    )
+    assert got == expected, "gold: every final window once, with the recounted values"
+
+
+def drained(home, feed: Feed, prefix: str) -> None:
+    sent = {k: v for k, v in feed.acked.items() if v["ticker"].startswith(prefix)}
+    newest = max(row["extra"] for row in sent.values())
+
+    def done() -> bool:
+        rows = [
+            r for r in read(home, "silver", "trades").to_pylist() if r["ticker"].startswith(prefix)
+        ]
+        return len(rows) >= len(sent)
+
+    wait_for("silver to drain", done, 180)
+    last = newest - dt.timedelta(seconds=3)
+    wait_for(
+        "gold to drain",
+        lambda: max(r["window_end"] for r in read(home, "gold", "stock_stats").to_pylist()) > last,
+        120,
+    )
+
+
+def test_ten_kills_under_load_lose_and_double_nothing(supervised, feed):
+    home = supervised.settings
+    dice = random.Random(20261116)
+    process = supervised.start()
+    with Load(feed, "KILL"):
+        for _ in range(KILLS):
+            time.sleep(dice.uniform(0.5, 4.0))
+            supervised.signal(process, signal.SIGKILL)
+            process.wait()
+            process = supervised.start(wait=False)
+            # up far enough to commit, then it may die anywhere in its work
+            supervised.wait_state(process, "running")
+        supervised.wait_running(process)
+        time.sleep(3)
+    drained(home, feed, "KILL")
+    check_exact(home, feed, "KILL")
+    assert supervised.stop(process) == 0
+
+
+def test_a_sleeper_that_wakes_after_its_successor_commits_nothing(supervised, feed):
+    home = supervised.settings
+    first = supervised.start()
+    second = supervised.start(wait=False)
+    supervised.wait_state(second, "standby")
+    with Load(feed, "SLEEP"):
+        time.sleep(3)
+        supervised.signal(first, signal.SIGSTOP)
+        slept = time.monotonic()
+        supervised.wait_running(second, 60)
+        took = time.monotonic() - slept
+        token = _token(home)
+        supervised.signal(first, signal.SIGCONT)
+        supervised.wait_state(first, "standby")
+        time.sleep(2)
+        assert _token(home) == token, "the sleeper took nothing back"
+    assert took < 45, f"takeover took {took:.0f} s"
+    drained(home, feed, "SLEEP")
+    check_exact(home, feed, "SLEEP")
+    assert rows_where(home, "silver", "trades", ticker="SLEEP1")
+    assert supervised.stop(first) == 0
+    assert supervised.stop(second) == 0
+
+
+def _token(home) -> int:
+    """The newest lease token in the live log of silver.trades, read from its files alone."""
+    tokens = []
+    for path in (home.warehouse / "silver" / "trades" / "_delta_log").glob("*.json"):
+        for line in path.read_text().splitlines():
+            txn = json.loads(line).get("txn", {})
+            if txn.get("appId") == LEASE:
+                tokens.append(txn["version"])
+    return max(tokens)
