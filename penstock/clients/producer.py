@@ -13,7 +13,7 @@ import fastavro
 from confluent_kafka import KafkaError, Message, Producer
 
 from penstock.model.definition import Stream
-from penstock.runtime.kafka import client_options
+from penstock.runtime.kafka import MAX_RECORD_BYTES, client_options
 from penstock.runtime.schemas import SchemaRegistry
 from penstock.settings import Settings
 
@@ -43,6 +43,7 @@ class StreamProducer:
                 "acks": "all",
                 # Java's partitioner, so that keys land where Kafka's own clients put them.
                 "partitioner": "murmur2_random",
+                "message.max.bytes": MAX_RECORD_BYTES,
                 "linger.ms": 5,
                 "compression.type": "lz4",
             }

@@ -11,7 +11,10 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from penstock.errors import ServiceFailed
 from penstock.settings import Settings
 
-__all__ = ["Topic", "client_options", "describe_topic", "spark_options"]
+__all__ = ["MAX_RECORD_BYTES", "Topic", "client_options", "describe_topic", "spark_options"]
+
+# The same limit for producers, broker and fetch; held equal to infra/platform.toml by a test.
+MAX_RECORD_BYTES = 1_048_576
 
 _TIMEOUT = 15.0
 _USER = "supervisor"
@@ -49,6 +52,7 @@ def spark_options(settings: Settings) -> dict[str, str]:
         "kafka.sasl.mechanism": "SCRAM-SHA-512",
         "kafka.sasl.jaas.config": f'{login} required username="{_USER}" password="{secret}";',
         "kafka.isolation.level": "read_committed",
+        "kafka.max.partition.fetch.bytes": str(MAX_RECORD_BYTES),
         "groupIdPrefix": "penstock-streams",
     }
 

@@ -21,9 +21,9 @@ pytestmark = pytest.mark.platform
 
 @pytest.fixture(scope="module")
 def running(supervised):
-    process = supervised.start()
+    supervised.start()
     yield supervised
-    assert supervised.stop(process) == 0, "a supervisor told to stop leaves cleanly"
+    assert supervised.stop(supervised.processes[-1]) == 0, "a supervisor told to stop leaves cleanly"
 
 
 @pytest.fixture
