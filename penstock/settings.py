@@ -39,6 +39,7 @@ class Settings:
     port_offset: int = 0
     jars: Path = field(default=Path())
     java_home: str | None = None
+    containers: bool = False  # the services are containers (docker-compose.yml), not our processes
 
     @classmethod
     def load(cls) -> Settings:
@@ -55,6 +56,7 @@ class Settings:
             port_offset=_port_offset(env.get("PENSTOCK_PORT_OFFSET"), home),
             jars=Path(env.get("PENSTOCK_JARS", project / ".jars")).expanduser().resolve(),
             java_home=env.get("JAVA_HOME") or None,
+            containers=env.get("PENSTOCK_CONTAINERS") == "1",
         )
 
     def port(self, service: str) -> int:
@@ -89,18 +91,34 @@ class Settings:
         return self.home / "manifest.json"
 
     # --- addresses ------------------------------------------------------------------------
+    def host(self, service: str) -> str:
+        """Where a service is reached: on loopback, or under its own name when it is a container."""
+        return service if self.containers else HOST
+
     @property
     def kafka_bootstrap(self) -> str:
-        return f"{HOST}:{self.port('kafka')}"
+        return f"{self.host('kafka')}:{self.port('kafka')}"
+
+    @property
+    def kafka_ca(self) -> Path | None:
+        """Who signed the broker's certificate; None on loopback, where nobody can listen in."""
+        return self.home / "tls" / "ca.pem" if self.containers else None
+
+    @property
+    def kafka_security(self) -> dict[str, str]:
+        """librdkafka's settings for the way to the broker."""
+        if self.kafka_ca is None:
+            return {"security.protocol": "SASL_PLAINTEXT"}
+        return {"security.protocol": "SASL_SSL", "ssl.ca.location": str(self.kafka_ca)}
 
     @property
     def registry_url(self) -> str:
         """Confluent-compatible address of the schema registry."""
-        return f"http://{HOST}:{self.port('registry')}/apis/ccompat/v7"
+        return f"http://{self.host('registry')}:{self.port('registry')}/apis/ccompat/v7"
 
     @property
     def airflow_url(self) -> str:
-        return f"http://{HOST}:{self.port('airflow')}"
+        return f"http://{self.host('airflow')}:{self.port('airflow')}"
 
     def environment(self, **more: str) -> dict[str, str]:
         """What a process of this stack inherits: this one's environment and where the stack is."""

@@ -12,7 +12,6 @@ from penstock.platform import jars
 from penstock.platform.http import Answer, ask
 from penstock.platform.java import java_executable
 from penstock.platform.service import Report, Service
-from penstock.settings import HOST
 
 __all__ = ["Connect"]
 
@@ -68,7 +67,7 @@ class Connect(Service):
 
     def _rest(self, path: str, method: str = "GET", body: Any = None) -> Answer:
         user = (_REST_USER, self.settings.secret("connect-rest"))
-        url = f"http://{HOST}:{self.port()}{path}"
+        url = f"http://{self.settings.host(self.name)}:{self.port()}{path}"
         return ask(url, method=method, body=body, user=user, timeout=15)
 
     def ready(self) -> bool:
@@ -97,7 +96,9 @@ class Connect(Service):
                 secrets_file=self._secrets_file,
             )
             declared = json.loads(text)
-            found.append((declared["name"], declared["config"]))
+            # The file names loopback, where the database is unless it is a container.
+            config = declared["config"] | {"database.hostname": self.settings.host("postgres")}
+            found.append((declared["name"], config))
         return found
 
     def detail(self) -> str:

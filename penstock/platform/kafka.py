@@ -68,25 +68,25 @@ class Kafka(Service):
         private_folder(self.data)
         arguments = self.etc / "format.args"
         try:
-            write_private(arguments, self._format_arguments())
-            java, *_ = self._java()
+            java, *options = self._java()
+            write_private(arguments, self.format_arguments(options))
             self.run_once([java, f"@{arguments}"], "format its storage")
         finally:
             arguments.unlink(missing_ok=True)
         mark.touch(mode=0o600)
 
-    def _format_arguments(self) -> str:
+    def format_arguments(self, options: Sequence[str]) -> str:
         """One argument per line, quoted as java's argument files want it."""
         cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         password = self.settings.secret("kafka-admin")
-        _, *options = self._java()
         arguments = [*options, "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id]
         arguments += ["--config", self._properties]
         arguments += ["--add-scram", f"SCRAM-SHA-512=[name=admin,password={password}]"]
         return "".join('"{}"\n'.format(a.replace("\\", "\\\\")) for a in arguments)
 
     def ready(self) -> bool:
-        return is_open(self.port()) and broker_answers(self.settings)
+        open_ = is_open(self.port(), self.settings.host(self.name))
+        return open_ and broker_answers(self.settings)
 
     def provision(self, report: Report) -> None:
         provision(self.settings, self.platform)

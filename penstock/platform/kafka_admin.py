@@ -51,7 +51,7 @@ def client_config(settings: Settings, user: str) -> dict[str, Any]:
     """librdkafka's settings to speak to this stack's broker as one of its users."""
     return {
         "bootstrap.servers": settings.kafka_bootstrap,
-        "security.protocol": "SASL_PLAINTEXT",
+        **settings.kafka_security,
         "sasl.mechanism": "SCRAM-SHA-512",
         "sasl.username": user,
         "sasl.password": settings.secret(f"kafka-{user}"),

@@ -26,11 +26,14 @@ def is_free(port: int) -> bool:
     return True
 
 
-def is_open(port: int) -> bool:
-    """True when somebody accepts connections on this loopback port; answers at once."""
+def is_open(port: int, host: str = HOST) -> bool:
+    """True when somebody accepts connections on this port; on loopback it answers at once."""
     with closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as probe:
         probe.settimeout(1.0)
-        return probe.connect_ex((HOST, port)) == 0
+        try:
+            return probe.connect_ex((host, port)) == 0
+        except socket.gaierror:  # a container that is not there has no name either
+            return False
 
 
 def holder_of(port: int) -> str:

@@ -48,11 +48,13 @@ class Postgres(Service):
 
     def _access(self) -> Iterator[str]:
         """Who may connect to what: the super user anywhere, an owner and readers to theirs."""
+        # A container's clients come from the network it shares with them, and from nowhere else.
+        origin = "samenet" if self.settings.containers else "127.0.0.1/32"
         rows = [("all", POSTGRES_SUPERUSER)]
         for database in self.platform.databases:
             rows += [(database.name, role) for role in (database.owner, *database.readers)]
         for database_name, role in rows:
-            yield f"host  {database_name}  {role}  127.0.0.1/32  scram-sha-256\n"
+            yield f"host  {database_name}  {role}  {origin}  scram-sha-256\n"
 
     def command(self) -> Sequence[str]:
         config = f"config_file={self.etc / 'postgresql.conf'}"

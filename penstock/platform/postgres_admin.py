@@ -19,7 +19,7 @@ from penstock.errors import ServiceFailed
 from penstock.platform.files import infra_text, write_private
 from penstock.platform.secrets import POSTGRES_SUPERUSER
 from penstock.platform.spec import Database, PlatformSpec, Role
-from penstock.settings import HOST, Settings
+from penstock.settings import Settings
 
 __all__ = ["connect", "provision", "scram_verifier", "server_answers"]
 
@@ -31,7 +31,7 @@ def connect(settings: Settings, role: str, database: str) -> pg8000.dbapi.Connec
     connection = pg8000.dbapi.connect(
         user=role,
         password=settings.secret(f"postgres-{role}"),
-        host=HOST,
+        host=settings.host("postgres"),
         port=settings.port("postgres"),
         database=database,
         timeout=10,

@@ -11,6 +11,8 @@ import base64
 import secrets as random
 from collections.abc import Callable
 
+import click
+
 from penstock.platform.files import private_folder, write_private
 from penstock.platform.spec import PlatformSpec
 from penstock.settings import Settings
@@ -50,3 +52,18 @@ def ensure_secrets(settings: Settings, spec: PlatformSpec) -> list[str]:
         write_private(file, generate() + "\n")
         made.append(name)
     return made
+
+
+@click.command()
+def main() -> None:
+    """Generate the secrets that are missing, and nothing else: compose reads them from the folder.
+
+    Example: python -m penstock.platform.secrets
+    """
+    settings = Settings.load()
+    made = ensure_secrets(settings, PlatformSpec.load(settings.project))
+    click.echo(f"{len(made)} secrets made in {settings.home / 'secrets'}")
+
+
+if __name__ == "__main__":
+    main()

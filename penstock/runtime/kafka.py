@@ -53,6 +53,9 @@ def spark_options(settings: Settings) -> dict[str, str]:
         "kafka.sasl.jaas.config": f'{login} required username="{_USER}" password="{secret}";',
         "kafka.isolation.level": "read_committed",
         "kafka.max.partition.fetch.bytes": str(MAX_RECORD_BYTES),
+        # Spark asks for a partition's offsets on the connection its prefetch waits on, and a broker
+        # answers a connection in order: the default wait of 500 ms would be in every batch.
+        "kafka.fetch.max.wait.ms": "20",
         "groupIdPrefix": "penstock-streams",
     }
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from py4j.java_gateway import is_instance_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Prepared"]
 
 _MARKER = "penstock_batch"
+_UNARY = "org.apache.spark.sql.catalyst.plans.logical.UnaryNode"
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class _Node:
     plan: Any
     children: list[Any] | None = None  # _Node where a leaf is below, the plan itself elsewhere
     output: Any = None
+    unary: bool = False
 
 
 class Prepared:
@@ -44,6 +47,13 @@ class Prepared:
     ) -> None:
         self._session = session
         self._build = build
+        # Looked up once: through py4j every dot of a Java name is a round trip.
+        jvm = session._jvm
+        self._gateway = session.sparkContext._gateway
+        self._relation = jvm.org.apache.spark.sql.catalyst.plans.logical.LocalRelation
+        self._dataset = jvm.org.apache.spark.sql.classic.Dataset
+        self._to_seq = jvm.PythonUtils.toSeq
+        self._nothing = jvm.scala.Option.empty()
         marked = build(session.createDataFrame(schema.empty_table()).alias(_MARKER))
         plan = marked._jdf.queryExecution().analyzed()
         leaves: list[_Node] = []
@@ -59,8 +69,8 @@ class Prepared:
         from pyspark.sql import DataFrame
 
         bound = self._bind(self._root, plan.data())
-        dataset = self._session._jvm.org.apache.spark.sql.classic.Dataset
-        return DataFrame(dataset.ofRows(self._session._jsparkSession, bound), self._session)
+        dataset = self._dataset.ofRows(self._session._jsparkSession, bound)
+        return DataFrame(dataset, self._session)
 
     def _index(self, plan: Any, leaves: list[_Node]) -> _Node | None:
         """The part of the plan that leads to marked leaves; None where there is none below."""
@@ -73,14 +83,13 @@ class Prepared:
         nodes = [self._index(child, leaves) for child in plans]
         if not any(nodes):
             return None
-        return _Node(plan, [node or child for node, child in zip(nodes, plans, strict=True)])
+        children = [node or child for node, child in zip(nodes, plans, strict=True)]
+        return _Node(plan, children, unary=is_instance_of(self._gateway, plan, _UNARY))
 
     def _bind(self, node: Any, data: Any) -> Any:
-        jvm = self._session._jvm
         if node.children is None:
-            relation = jvm.org.apache.spark.sql.catalyst.plans.logical.LocalRelation
-            return relation(node.output, data, False, jvm.scala.Option.empty())
-        fresh = jvm.java.util.ArrayList()
-        for child in node.children:
-            fresh.add(self._bind(child, data) if isinstance(child, _Node) else child)
-        return node.plan.withNewChildren(jvm.PythonUtils.toSeq(fresh))
+            return self._relation(node.output, data, False, self._nothing)
+        fresh = [self._bind(c, data) if isinstance(c, _Node) else c for c in node.children]
+        if len(fresh) == 1 and node.unary:
+            return node.plan.withNewChildInternal(fresh[0])
+        return node.plan.withNewChildren(self._to_seq(fresh))

@@ -29,9 +29,11 @@ MARK = "BENCH"
 def produce(rate: float, seconds: float, began) -> None:
     """Send on schedule; a late sender does not move the schedule (no coordinated omission)."""
     from penstock.clients.producer import StreamProducer
-    from spark_jobs.bronze.trades import TRADES
+    from penstock.runtime.bundle import Bundle
 
-    producer = StreamProducer(Settings.load(), TRADES, user="demo-producer")
+    settings = Settings.load()
+    stream = next(iter(Bundle(settings.project, settings.jobs).catalog().streams.values()))
+    producer = StreamProducer(settings, stream, user="demo-producer")
     start = time.time() + 1
     began.value = start
     price = Decimal("10.0000")
@@ -83,6 +85,8 @@ def measure(rate: float, seconds: float, warm_up: float) -> dict:
     latencies: list[tuple[float, float]] = []
     deadline = time.time() + seconds + 60
     while len(latencies) < expected and time.time() < deadline:
+        if sender.exitcode not in (None, 0):
+            raise SystemExit("the producer failed; see above")
         for seen, adds in reader.poll():
             for add in adds:
                 rows = pq.read_table(table / add["path"], columns=["ticker", "traded_at"])

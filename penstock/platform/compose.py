@@ -1,0 +1,166 @@
+"""The services as containers (docker-compose.yml): the same configuration, given out and applied.
+
+**Purpose.** What `penstock up` does for processes, in the few steps compose has to be told:
+`configure` writes every service's files, `provision` makes what lives inside them, `run` becomes a
+Python service, `ready` is its health check. All of it is the code of the embedded services.
+
+**How it works.** Each service's files come from its template in ``infra``, then from the overlay in
+``infra/compose/overlay`` that says what a container does differently (names instead of loopback,
+TLS); in all these formats the later line wins. Only `configure` and `provision` see the secrets
+folder; every service gets its own files, and the secrets it reads itself, in a volume of its own.
+"""
+
+from __future__ import annotations
+
+import configparser
+import io
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from penstock.errors import PenstockError, ServiceFailed
+from penstock.platform.files import private_folder, render, write_private
+from penstock.platform.kafka import Kafka
+from penstock.platform.secrets import POSTGRES_SUPERUSER
+from penstock.platform.service import Service
+from penstock.platform.services import SERVICES
+from penstock.platform.spec import PlatformSpec
+from penstock.settings import PORTS, Settings
+
+__all__ = ["configure", "provision"]
+
+OWNER = (999, 0)  # whom every container runs as; the Postgres image knows this number by name
+MOUNTED = Path("/run/secrets")  # where compose puts secrets
+KAFKA_LIBRARIES = "/opt/kafka/libs/*"  # in the image of Kafka
+# What a service reads by itself while it runs; all else is in its files.
+READS = {
+    "postgres": (f"postgres-{POSTGRES_SUPERUSER}",),
+    "airflow": ("airflow-admin", "postgres-penstock"),
+    "supervisor": ("kafka-supervisor", "postgres-penstock"),
+    "demo": ("kafka-demo-producer",),
+}
+
+
+def configure(settings: Settings, spec: PlatformSpec) -> None:
+    """Write the files of every service into its folder in ``etc``."""
+    for name in spec.services:
+        service = SERVICES[name](settings, spec)
+        for file, text in _files(service):
+            write_private(service.etc / file, text)
+
+
+def _files(service: Service) -> Iterator[tuple[str, str]]:
+    settings = service.settings
+    for file, text in service.files().items():
+        yield file, _overlaid(service, file, text)
+    for secret in READS.get(service.name, ()):
+        yield f"secrets/{secret}", settings.secret(secret) + "\n"
+    if isinstance(service, Kafka):
+        yield "format.args", service.format_arguments(["-cp", KAFKA_LIBRARIES])
+
+
+def _overlaid(service: Service, file: str, text: str) -> str:
+    """A service's file with what its container does differently, if anything, added at the end."""
+    settings = service.settings
+    name = f"compose/overlay/{service.name}/{Path(file).name}"
+    if not (settings.project / "infra" / name).is_file():
+        return text
+    values: dict[str, object] = {"home": settings.home}
+    values |= {f"{port.replace('-', '_')}_port": settings.port(port) for port in PORTS}
+    if service.name == "airflow":
+        values["password"] = settings.secret("postgres-airflow")
+    overlay = render(settings, name, values)
+    return _merged(text, overlay) if file.endswith(".cfg") else f"{text}\n{overlay}"
+
+
+def _merged(text: str, overlay: str) -> str:
+    """Airflow's format does not take a section twice."""
+    merged = configparser.RawConfigParser()
+    merged.read_string(text)
+    merged.read_string(overlay)
+    out = io.StringIO()
+    merged.write(out)
+    return out.getvalue()
+
+
+def provision(settings: Settings, spec: PlatformSpec, names: Sequence[str]) -> None:
+    """Bring what lives inside the named services to what the spec says."""
+    for name in names:
+        service = SERVICES[name](settings, spec)
+        deadline = time.monotonic() + service.spec.ready_within
+        while not service.ready():
+            if time.monotonic() > deadline:
+                raise ServiceFailed(
+                    f"{service.spec.title} does not answer.",
+                    remedy=f"See `docker compose logs {name}`.",
+                )
+            time.sleep(0.5)
+        service.provision(lambda _: None)
+
+
+def _read_secrets_from(settings: Settings, folder: Path) -> None:
+    link = settings.home / "secrets"
+    link.unlink(missing_ok=True)
+    link.symlink_to(folder)
+
+
+@click.group()
+def main() -> None:
+    """Steps of docker-compose.yml; on a machine without containers use `penstock up`."""
+
+
+@main.command("configure")
+def _configure() -> None:
+    """Write every service's files, and give the volumes to the user the services run as."""
+    settings, spec = _load()
+    _read_secrets_from(settings, MOUNTED)
+    configure(settings, spec)
+    # All that was written, but of the data only the folders: a running service changes the rest.
+    written = private_folder(settings.home / "etc").rglob("*")
+    for path in (*written, *private_folder(settings.data).iterdir()):
+        os.chown(path, *OWNER, follow_symlinks=False)
+
+
+@main.command("provision")
+@click.argument("names", nargs=-1, required=True)
+def _provision(names: tuple[str, ...]) -> None:
+    """Make topics, users, roles, databases, rules and connectors in the named services."""
+    settings, spec = _load()
+    _read_secrets_from(settings, MOUNTED)
+    provision(settings, spec, names)
+
+
+@main.command("run")
+@click.argument("name")
+def _run(name: str) -> None:
+    """Become a Python service."""
+    settings, spec = _load()
+    service = SERVICES[name](settings, spec)
+    _read_secrets_from(settings, service.etc / "secrets")
+    service.prepare(lambda _: None)
+    os.chdir(service.cwd)
+    command = service.command()
+    os.execve(command[0], [*command], service.environment())  # noqa: S606 - no shell is wanted
+
+
+@main.command("ready")
+@click.argument("name")
+def _ready(name: str) -> None:
+    """Exit with 0 when a service does its work."""
+    sys.exit(not SERVICES[name](*_load()).ready())
+
+
+def _load() -> tuple[Settings, PlatformSpec]:
+    settings = Settings.load()
+    return settings, PlatformSpec.load(settings.project)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except PenstockError as error:
+        sys.exit(f"penstock: {error.message} {error.remedy}")

@@ -1,0 +1,484 @@
+"""docker-compose.yml is the embedded platform in containers: the same parts, numbers and names.
+
+It cannot be run here (no engine). What is checked: the file against the specification's schema, the
+file against the embedded platform, and what its steps write, by running them.
+"""
+
+from __future__ import annotations
+
+import configparser
+import http.server
+import json
+import re
+import ssl
+import subprocess
+import threading
+import tomllib
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from penstock.platform import compose, jars
+from penstock.platform.connect import Connect
+from penstock.platform.files import infra_text
+from penstock.platform.secrets import ensure_secrets, secret_names
+from penstock.platform.service import Service
+from penstock.platform.services import SERVICES
+from penstock.platform.spec import PlatformSpec
+from penstock.settings import PORTS, Settings
+
+Compose = dict[str, Any]
+STEPS = {"secrets", "certificates", "configure", "provision", "provision-registry",
+         "provision-connect"}  # fmt: skip
+IMAGES = {  # service -> image and the version of infra/platform.toml it must have
+    "postgres": ("postgres", "postgres"),
+    "kafka": ("apache/kafka", "kafka"),
+    "registry": ("apicurio/apicurio-registry", "apicurio"),
+    "connect": ("quay.io/debezium/connect", "debezium"),
+}
+PYTHON = ("airflow", "supervisor", "demo")
+# Where the jars that we fetch are in the images.
+LIBRARIES = {"kafka": "/opt/kafka/libs", "connect": "/kafka/libs", "registry": "/deployments"}
+
+
+@pytest.fixture(scope="module")
+def spec(project: Path) -> PlatformSpec:
+    return PlatformSpec.load(project)
+
+
+@pytest.fixture(scope="module")
+def text(project: Path) -> str:
+    return (project / "docker-compose.yml").read_text()
+
+
+@pytest.fixture(scope="module")
+def file(text: str) -> Compose:
+    return yaml.safe_load(text)
+
+
+@pytest.fixture
+def inside(settings: Settings) -> Settings:
+    """The settings of a process in a container."""
+    return replace(settings, containers=True, port_offset=0, home=Path("/penstock"))
+
+
+@pytest.fixture
+def written(settings: Settings, spec: PlatformSpec) -> Settings:
+    """A home after the step `configure`, with real secrets."""
+    stack = replace(settings, containers=True, port_offset=0)
+    ensure_secrets(stack, spec)
+    compose.configure(stack, spec)
+    return stack
+
+
+# --- the file by itself ---------------------------------------------------------------------------
+def test_it_is_a_compose_file(file: Compose) -> None:
+    """The Compose Specification's own schema, as the package check-jsonschema carries it."""
+    package = find_spec("check_jsonschema")  # located, not imported: only its data is wanted
+    assert package is not None, "check-jsonschema is not installed: run `make setup`"
+    assert package.origin is not None
+    vendored = Path(package.origin).parent / "builtin_schemas" / "vendor" / "compose-spec.json"
+    schema = json.loads(vendored.read_text())
+    jsonschema.validate(file, schema, jsonschema.Draft202012Validator)
+    assert "version" not in file
+
+
+def test_what_it_refers_to_exists(file: Compose, project: Path) -> None:
+    """The schema does not look across: volumes, secrets, services and files that are named."""
+    used_volumes, used_secrets = set(), set()
+    for service in file["services"].values():
+        assert set(service.get("depends_on", ())) <= set(file["services"])
+        used_secrets |= set(service.get("secrets", ()))
+        for source, _ in mounts(service):
+            if source.startswith("./"):
+                assert (project / source).exists(), source
+            elif not source.startswith("$"):
+                used_volumes.add(source)
+        for word in words(service):
+            if word.startswith("/opt/compose/"):
+                assert (project / "infra" / "compose" / Path(word).name).is_file(), word
+    assert used_volumes == set(file["volumes"])
+    assert used_secrets == set(file["secrets"])
+
+
+def test_every_image_has_a_pinned_tag(file: Compose, project: Path) -> None:
+    dockerfile = (project / "infra" / "compose" / "Dockerfile").read_text()
+    bases = re.findall(r"(?m)^FROM (\S+)", dockerfile)
+    for image in [*(service["image"] for service in file["services"].values()), *bases]:
+        name, _, tag = image.rpartition(":")
+        assert name, image
+        assert tag != "latest"
+        assert re.match(r"\d|\$\{PYTHON\}", tag), image
+
+
+def test_ports_are_published_on_loopback_only(file: Compose) -> None:
+    for service in file["services"].values():
+        for port in service.get("ports", ()):
+            assert re.fullmatch(r"127\.0\.0\.1:\d+:\d+", port)
+        assert service.get("network_mode") in (None, "none")
+
+
+def test_every_container_has_only_the_rights_it_needs(file: Compose) -> None:
+    for name, service in file["services"].items():
+        assert service["cap_drop"] == ["ALL"], name
+        assert "no-new-privileges:true" in service["security_opt"], name
+        assert "privileged" not in service, name
+        if name not in STEPS:
+            assert service["user"] == "{}:{}".format(*compose.OWNER), name
+            assert "cap_add" not in service, name
+            assert "secrets" not in service, name
+
+
+def test_secrets_are_files_of_the_stack_and_their_values_nowhere(
+    file: Compose, text: str, spec: PlatformSpec
+) -> None:
+    names = set(secret_names(spec))
+    assert set(file["secrets"]) == names
+    for name, secret in file["secrets"].items():
+        assert secret == {"file": f"${{PENSTOCK_HOME:-./.penstock}}/secrets/{name}"}
+    assert set(file["services"]["configure"]["secrets"]) == names
+    assert set(file["services"]["provision"]["secrets"]) == names
+    assert not re.search(r"(?i)(password|passwd|secret_key|jaas\.config|token)\s*[=:]", text)
+    # Anything as long and as mixed as what we generate; names, paths and classes are not.
+    for word in re.findall(r"[A-Za-z0-9_-]{24,}={0,2}", text):
+        if not word.strip("-") or re.fullmatch(r"[a-z_-]+", word):
+            continue
+        pytest.fail(f"looks like a secret: {word}")
+
+
+# --- the file and the embedded platform -----------------------------------------------------------
+def test_the_same_services(file: Compose, spec: PlatformSpec) -> None:
+    assert set(file["services"]) - STEPS == set(spec.services) == set(SERVICES)
+
+
+def test_the_same_versions(file: Compose, spec: PlatformSpec, project: Path) -> None:
+    services = file["services"]
+    for name, (image, version) in IMAGES.items():
+        assert services[name]["image"] == f"{image}:{spec.versions[version]}"
+    ours = tomllib.loads((project / "pyproject.toml").read_text())["project"]["version"]
+    for name in (*PYTHON, *STEPS):
+        assert services[name]["image"] == f"penstock:{ours}"
+        assert services[name]["build"]["args"] == {
+            "PYTHON": spec.versions["python"],
+            "JAVA": spec.versions["java"],
+        }
+    assert set(IMAGES) | set(PYTHON) == set(spec.services)
+
+
+def test_the_same_ports(file: Compose, spec: PlatformSpec) -> None:
+    for name, service in spec.services.items():
+        published = [int(p.split(":")[1]) for p in file["services"][name].get("ports", ())]
+        # The controller is for the broker alone, which is in the same container.
+        wanted = [PORTS[port] for port in service.ports if port != "kafka-controller"]
+        assert published == wanted, name
+        targets = [int(p.split(":")[2]) for p in file["services"][name].get("ports", ())]
+        assert targets == ([29092] if name == "kafka" else wanted), name
+
+
+def test_the_same_order_and_patience(file: Compose, spec: PlatformSpec) -> None:
+    for name, wanted in spec.services.items():
+        service = file["services"][name]
+        waits = service["depends_on"]
+        healthy = {n for n, how in waits.items() if how["condition"] == "service_healthy"}
+        assert healthy == set(wanted.needs), name
+        done = set(waits) - healthy
+        assert done <= STEPS
+        for step in done:
+            assert waits[step]["condition"] == "service_completed_successfully"
+        # Nobody starts on files that are not written, or uses what is not made yet.
+        assert done >= ({"provision"} if wanted.needs else {"configure"}), name
+        if "registry" in wanted.needs:
+            assert "provision-registry" in done, name
+        assert service["stop_grace_period"] == f"{wanted.grace}s"
+        assert service["restart"] == "unless-stopped"
+        asked = service.get("stop_signal", "SIGTERM")
+        assert asked == SERVICES[name].stop_signal.name
+        if name != "demo":
+            assert service["healthcheck"]["start_period"] == f"{wanted.ready_within}s"
+
+
+def test_the_same_command_lines(file: Compose, inside: Settings, spec: PlatformSpec) -> None:
+    """The virtual machines get the options they get when embedded, heap and all."""
+    for name, libraries in LIBRARIES.items():
+        service = SERVICES[name](inside, spec)
+        jar_folder = jars.require(inside, "apicurio" if name == "registry" else "kafka")
+        _, *embedded = [w.replace(str(jar_folder), libraries) for w in service.command()]
+        found = words(file["services"][name])
+        assert found[found.index("java") + 1 :] == embedded, name
+        assert f"-Xmx{service.spec.heap}" in found
+    postgres = words(file["services"]["postgres"])
+    assert postgres[-1] == SERVICES["postgres"](inside, spec).command()[-1]
+
+
+def test_limits_leave_a_virtual_machine_room_beside_its_heap(
+    file: Compose, spec: PlatformSpec
+) -> None:
+    for name, service in spec.services.items():
+        limit = file["services"][name]["deploy"]["resources"]["limits"]["memory"]
+        if service.heap:
+            assert limit == f"{2 * int(service.heap.removesuffix('m'))}m", name
+
+
+def test_the_cluster_is_created_as_the_embedded_one(project: Path) -> None:
+    script = (project / "infra" / "compose" / "postgres").read_text().replace("\\\n", "")
+    embedded = (project / "penstock" / "platform" / "postgres.py").read_text()
+    options = set(re.findall(r"--[a-z-]+", script))
+    assert options == set(re.findall(r'"(--(?!user|map)[a-z-]+)"', embedded)) | {"--username"}
+    for value in ("scram-sha-256", "UTF8", "C.UTF-8"):
+        assert value in script
+        assert value in embedded
+
+
+# --- what the steps write and do ------------------------------------------------------------------
+def test_every_service_that_holds_something_of_ours_is_provisioned(file: Compose) -> None:
+    """Topics, users, ACLs, roles, connectors: made by the code that makes the embedded ones."""
+    provisioned = []
+    for name, service in file["services"].items():
+        if name.startswith("provision"):
+            *command, verb = service["command"][:4]
+            assert command == ["python", "-m", "penstock.platform.compose"]
+            assert verb == "provision"
+            provisioned += service["command"][4:]
+            assert set(service["depends_on"]) == set(service["command"][4:])
+    holding = [n for n, s in SERVICES.items() if s.provision is not Service.provision]
+    assert sorted(provisioned) == sorted(holding)
+
+
+def test_provisioning_waits_and_hands_over_the_whole_platform(
+    inside: Settings, spec: PlatformSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    answers = iter([False, True, True])
+    for name in ("kafka", "postgres"):
+        monkeypatch.setattr(SERVICES[name], "ready", lambda self: next(answers))
+        module = f"penstock.platform.{name}.provision"
+        monkeypatch.setattr(module, lambda settings, spec, n=name: seen.append((n, settings, spec)))
+    monkeypatch.setattr("penstock.platform.compose.time.sleep", lambda _: None)
+    compose.provision(inside, spec, ["postgres", "kafka"])
+    assert seen == [("postgres", inside, spec), ("kafka", inside, spec)]
+
+
+def test_a_service_gets_its_own_files_and_no_other_does(file: Compose, spec: PlatformSpec) -> None:
+    services = file["services"]
+    for name in spec.services:
+        holders = {n for n, s in services.items() if f"{name}-etc" in dict(mounts(s))}
+        assert holders - {"certificates"} == {name, "configure"}
+        assert {t for n in holders for s, t in mounts(services[n]) if s == f"{name}-etc"} <= {
+            f"/penstock/etc/{name}",
+            f"/penstock/etc/{name}:ro",
+        }
+
+
+def test_a_template_is_changed_only_where_its_overlay_says_so(
+    written: Settings, spec: PlatformSpec
+) -> None:
+    for name, file_name in (
+        ("kafka", "server.properties"),
+        ("connect", "worker.properties"),
+        ("registry", "config/application.properties"),
+        ("postgres", "postgresql.conf"),
+    ):
+        template = properties(SERVICES[name](written, spec).files()[file_name])
+        overlay = properties(overlay_of(written, name, Path(file_name).name))
+        found = properties((written.home / "etc" / name / file_name).read_text())
+        assert found.keys() == template.keys() | overlay.keys()
+        changed = {key for key in found if found[key] != template.get(key)}
+        assert changed == overlay.keys(), name
+        assert not [value for value in found.values() if "${" in value]
+
+
+def test_kafka_speaks_tls_and_asks_for_a_password_on_every_open_listener(
+    written: Settings, file: Compose
+) -> None:
+    found = properties((written.home / "etc" / "kafka" / "server.properties").read_text())
+    listeners = dict(part.split("://") for part in found["listeners"].split(","))
+    protocols = dict(p.split(":") for p in found["listener.security.protocol.map"].split(","))
+    assert listeners.keys() == protocols.keys()
+    for name, address in listeners.items():
+        if address.startswith("127.0.0.1:"):
+            continue
+        assert protocols[name] == "SASL_SSL"
+        mechanisms = f"listener.name.{name.lower()}.sasl.enabled.mechanisms"
+        assert found[mechanisms] == "SCRAM-SHA-512"
+        assert f"listener.name.{name.lower()}.scram-sha-512.sasl.jaas.config" in found
+    assert found["authorizer.class.name"].endswith(".StandardAuthorizer")
+    assert found["allow.everyone.if.no.acl.found"] == "false"
+    assert found["auto.create.topics.enable"] == "false"  # topics are those of platform.toml
+    advertised = dict(part.split("://") for part in found["advertised.listeners"].split(","))
+    published, target = file["services"]["kafka"]["ports"][0].rsplit(":", 1)
+    assert advertised["HOST"] == published
+    assert listeners["HOST"].endswith(f":{target}")
+    assert advertised["BROKER"] == written.kafka_bootstrap
+
+
+def test_clients_speak_tls_too(written: Settings) -> None:
+    found = properties((written.home / "etc" / "connect" / "worker.properties").read_text())
+    for client in ("", "producer.", "consumer.", "admin."):
+        assert found[f"{client}security.protocol"] == "SASL_SSL"
+        assert found[f"{client}ssl.truststore.location"] == str(written.kafka_ca)
+    assert written.kafka_security == {
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": str(written.kafka_ca),
+    }
+    assert replace(written, containers=False).kafka_security == {
+        "security.protocol": "SASL_PLAINTEXT"
+    }
+
+
+def test_services_find_each_other_by_name(written: Settings, spec: PlatformSpec) -> None:
+    """Loopback in a container is the container: it may only mean the service itself."""
+    etc = written.home / "etc"
+    airflow = configparser.RawConfigParser()
+    airflow.read(etc / "airflow" / "airflow.cfg")
+    assert airflow["database"]["sql_alchemy_conn"].endswith("@postgres:15432/airflow")
+    assert airflow["api"]["host"] == "0.0.0.0"
+    own = r"127\.0\.0\.1(:18080|$)"  # Airflow's own parts, and the address a browser uses
+    for section in airflow.values():
+        for value in section.values():
+            assert "127.0.0.1" not in value or re.search(own, value), value
+    for name, file_name in (("connect", "worker"), ("registry", "config/application")):
+        found = properties((etc / name / f"{file_name}.properties").read_text())
+        assert not [value for value in found.values() if "127.0.0.1" in value]
+    assert "127.0.0.1" not in (etc / "postgres" / "pg_hba.conf").read_text()
+    (connector,) = Connect(written, spec)._connectors()
+    assert connector[1]["database.hostname"] == "postgres"
+    assert written.registry_url == "http://registry:18081/apis/ccompat/v7"
+
+
+def test_a_service_can_read_only_its_own_secrets(written: Settings, spec: PlatformSpec) -> None:
+    allowed = {
+        "postgres": {"postgres-postgres"},
+        "kafka": {"kafka-admin", "kafka-controller"},
+        "registry": {"postgres-registry"},
+        "connect": {"kafka-connect", "connect-rest", "postgres-debezium"},
+        "airflow": {"postgres-airflow", "postgres-penstock", "airflow-admin", "airflow-jwt",
+                    "airflow-secret", "airflow-fernet"},
+        "supervisor": {"kafka-supervisor", "postgres-penstock"},
+        "demo": {"kafka-demo-producer"},
+    }  # fmt: skip
+    for name in spec.services:
+        paths = [p for p in (written.home / "etc" / name).rglob("*") if p.is_file()]
+        assert all(path.stat().st_mode & 0o777 == 0o600 for path in paths)
+        everything = "".join(path.read_text() for path in paths)
+        holds = {s for s in secret_names(spec) if written.secret(s) in everything}
+        assert holds == allowed[name], name
+
+
+def test_the_secrets_step_makes_them_without_starting_anything(
+    settings: Settings, spec: PlatformSpec, file: Compose, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from click.testing import CliRunner
+
+    from penstock.platform.secrets import main
+
+    assert file["services"]["secrets"]["command"] == ["python", "-m", "penstock.platform.secrets"]
+    assert file["services"]["secrets"]["profiles"] == ["setup"]  # `up` alone does not run it
+    monkeypatch.setattr(Settings, "load", lambda: settings)
+    result = CliRunner().invoke(main)
+    assert result.exit_code == 0, result.output
+    assert {p.name for p in (settings.home / "secrets").iterdir()} == set(secret_names(spec))
+    assert not any(settings.secret(name) in result.output for name in secret_names(spec))
+
+
+def test_the_certificate_is_signed_by_the_authority_for_the_brokers_names(
+    project: Path, tmp_path: Path
+) -> None:
+    run = ["bash", str(project / "infra" / "compose" / "certificates"), str(tmp_path)]
+    subprocess.run(run, check=True)
+    authority, broker = tmp_path / "tls" / "ca.pem", tmp_path / "etc" / "kafka" / "broker.pem"
+    assert broker.stat().st_mode & 0o777 == 0o600
+    assert authority.stat().st_mode & 0o777 == 0o644
+    assert broker.read_text().startswith("-----BEGIN PRIVATE KEY-----")  # PKCS 8, as Kafka wants
+    assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == ["broker.pem", "ca.pem"]
+    for name in ("kafka", "127.0.0.1", "localhost"):
+        shake_hands(authority, broker, name)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake_hands(authority, broker, "elsewhere")
+    before = authority.read_text(), broker.read_text()
+    subprocess.run(run, check=True)
+    assert (authority.read_text(), broker.read_text()) == before  # only at first start
+
+
+def test_the_health_check_tells_up_from_down(project: Path) -> None:
+    script = str(project / "infra" / "compose" / "healthy")
+
+    def healthy(*arguments: str) -> bool:
+        done = subprocess.run(["bash", script, *arguments], capture_output=True, check=False)
+        return done.returncode == 0
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/here" else 401)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = str(server.server_port)
+        assert healthy(port)
+        assert healthy(port, "/here", "200")
+        assert healthy(port, "/there", "401")
+        assert not healthy(port, "/there", "200")
+        server.shutdown()
+    assert not healthy(port)
+
+
+def test_the_image_is_built_from_the_tree_without_its_state(project: Path) -> None:
+    ignore = (project / "infra" / "compose" / "Dockerfile.dockerignore").read_text().split("\n")
+    assert ignore[1] == "*"
+    let_in = {line[1:] for line in ignore if line.startswith("!")}
+    dockerfile = (project / "infra" / "compose" / "Dockerfile").read_text()
+    copied = {
+        word for line in re.findall(r"(?m)^COPY (.*) \S+$", dockerfile) for word in line.split()
+    }
+    assert copied == let_in
+    assert not [name for name in copied if not (project / name).exists()]
+    assert f"--uid {compose.OWNER[0]} --gid {compose.OWNER[1]} " in dockerfile
+    assert "PENSTOCK_CONTAINERS=1" in dockerfile
+
+
+# --- help -----------------------------------------------------------------------------------------
+def words(service: Compose) -> list[str]:
+    return [*service.get("entrypoint", ()), *service.get("command", ())]
+
+
+def mounts(service: Compose) -> Iterator[tuple[str, str]]:
+    for volume in service.get("volumes", ()):
+        source, target = re.split(r":(?=/)", volume, maxsplit=1)
+        yield source, target
+
+
+def properties(text: str) -> dict[str, str]:
+    """Lines of ``key=value``; as in Java and in Postgres, the last one wins."""
+    lines = [line.partition("=") for line in text.splitlines() if line and line[0] != "#"]
+    return {key.strip(): value.strip() for key, _, value in lines}
+
+
+def overlay_of(settings: Settings, service: str, name: str) -> str:
+    return infra_text(settings, f"compose/overlay/{service}/{name}")
+
+
+def shake_hands(authority: Path, broker: Path, name: str) -> None:
+    """A client that trusts the authority meets a server with the certificate, in memory."""
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(broker)
+    client = ssl.create_default_context(cafile=str(authority))
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        client.wrap_bio(back, there, server_hostname=name),
+        server.wrap_bio(there, back, server_side=True),
+    ]
+    for _ in range(4):
+        for end in ends:
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
