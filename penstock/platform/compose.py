@@ -22,7 +22,7 @@ from pathlib import Path
 
 import click
 
-from penstock.errors import PenstockError, ServiceFailed
+from penstock.errors import PenstockError, ServiceFailed, UsageError
 from penstock.platform.files import private_folder, render, write_private
 from penstock.platform.kafka import Kafka
 from penstock.platform.secrets import POSTGRES_SUPERUSER
@@ -156,6 +156,11 @@ def _ready(name: str) -> None:
 
 def _load() -> tuple[Settings, PlatformSpec]:
     settings = Settings.load()
+    if not settings.containers:
+        raise UsageError(
+            "this is a step of docker-compose.yml and not for use outside a container.",
+            remedy="Use `penstock up`, or read docs/compose.md.",
+        )
     return settings, PlatformSpec.load(settings.project)
 
 

@@ -35,7 +35,7 @@ def client_options(settings: Settings, user: str) -> dict[str, Any]:
     """librdkafka's settings for one of this stack's principals."""
     return {
         "bootstrap.servers": settings.kafka_bootstrap,
-        "security.protocol": "SASL_PLAINTEXT",
+        **settings.kafka_security,
         "sasl.mechanism": "SCRAM-SHA-512",
         "sasl.username": user,
         "sasl.password": settings.secret(f"kafka-{user}"),
@@ -48,7 +48,7 @@ def spark_options(settings: Settings) -> dict[str, str]:
     login = "org.apache.kafka.common.security.scram.ScramLoginModule"
     return {
         "kafka.bootstrap.servers": settings.kafka_bootstrap,
-        "kafka.security.protocol": "SASL_PLAINTEXT",
+        **_way(settings),
         "kafka.sasl.mechanism": "SCRAM-SHA-512",
         "kafka.sasl.jaas.config": f'{login} required username="{_USER}" password="{secret}";',
         "kafka.isolation.level": "read_committed",
@@ -57,6 +57,17 @@ def spark_options(settings: Settings) -> dict[str, str]:
         # answers a connection in order: the default wait of 500 ms would be in every batch.
         "kafka.fetch.max.wait.ms": "20",
         "groupIdPrefix": "penstock-streams",
+    }
+
+
+def _way(settings: Settings) -> dict[str, str]:
+    """How Spark's source gets to the broker: as it is on loopback, by TLS between containers."""
+    if settings.kafka_ca is None:
+        return {"kafka.security.protocol": "SASL_PLAINTEXT"}
+    return {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": str(settings.kafka_ca),
     }
 
 

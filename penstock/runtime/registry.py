@@ -14,7 +14,7 @@ from typing import Any
 import pg8000.native
 
 from penstock.errors import NotRunning
-from penstock.settings import HOST, Settings
+from penstock.settings import Settings
 
 __all__ = ["Heartbeat", "Registry", "Revision", "State"]
 
@@ -99,7 +99,7 @@ class Registry:
             try:
                 self._connection = pg8000.native.Connection(
                     "penstock",
-                    host=HOST,
+                    host=self._settings.host("postgres"),
                     port=self._settings.port("postgres"),
                     database="penstock",
                     password=self._settings.secret("postgres-penstock"),
