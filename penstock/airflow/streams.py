@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.errors import NotRunning
-from penstock.platform.heartbeat import STALE_AFTER, Heartbeat, read
+from penstock.runtime.heartbeat import STALE_AFTER, Heartbeat, read
 from penstock.settings import Settings
 
 __all__ = ["StreamsStale", "describe", "require_fresh", "watch_streams"]

@@ -34,7 +34,8 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        return getattr(importlib.import_module(COMMANDS[name]), name)
+        command: click.Command = getattr(importlib.import_module(COMMANDS[name]), name)
+        return command
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})

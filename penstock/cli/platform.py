@@ -106,7 +106,7 @@ def status(as_json: bool) -> None:
       penstock status
       penstock status --json | jq '.services[] | select(.state != "running")'
     """
-    from penstock.platform.heartbeat import streams
+    from penstock.runtime.heartbeat import streams
 
     stack = _stack()
     services = stack.status()

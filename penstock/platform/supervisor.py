@@ -8,8 +8,8 @@ from pathlib import Path
 
 import psutil
 
-from penstock.platform import heartbeat
 from penstock.platform.service import Service
+from penstock.runtime import heartbeat
 
 __all__ = ["Supervisor"]
 

@@ -23,9 +23,14 @@ def recompute(table: Table, rows: DataFrame, *, until: int | None = None) -> Dat
         until: for window tables, the watermark in microseconds: windows that end after it are not
             final and are left out.
     """
-    if not isinstance(table.kind, Window):
-        return table(rows)
-    windows = assign_windows(rows.where(F.col(table.kind.on).isNotNull()), table.kind)
+    if isinstance(table.kind, Window):
+        rows = _final_windows(table.kind, rows, until)
+    out: DataFrame = table(rows)
+    return out
+
+
+def _final_windows(window: Window, rows: DataFrame, until: int | None) -> DataFrame:
+    windows = assign_windows(rows.where(F.col(window.on).isNotNull()), window)
     if until is not None:
         windows = windows.where(F.unix_micros("window_end") <= F.lit(until))
-    return table(windows)
+    return windows

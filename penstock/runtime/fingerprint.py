@@ -68,7 +68,7 @@ def fingerprint(
 
 def _build(table: Table, inputs: Mapping[str, DataFrame]) -> DataFrame:
     try:
-        return table(**inputs)
+        built: DataFrame = table(**inputs)
     except DefinitionError:
         raise
     except Exception as error:
@@ -77,6 +77,7 @@ def _build(table: Table, inputs: Mapping[str, DataFrame]) -> DataFrame:
             f"{table.place}: {table.name} does not work on its inputs: {reason}",
             remedy="Mend the function; its inputs' columns are in the manifest.",
         ) from error
+    return built
 
 
 def plan_text(frame: DataFrame, udfs: Mapping[str, Any] | None = None) -> str:
@@ -117,11 +118,11 @@ def _called_udfs() -> Iterator[dict[str, Any]]:
             functions[self._name] = (other, self.func)
         return original(self, *args, **kwargs)
 
-    UserDefinedFunction.__call__ = record
+    UserDefinedFunction.__call__ = record  # type: ignore[method-assign]
     try:
         yield functions
     finally:
-        UserDefinedFunction.__call__ = original
+        UserDefinedFunction.__call__ = original  # type: ignore[method-assign]
 
 
 def meaning_of_function(function: Any) -> str:

@@ -34,7 +34,7 @@ from penstock.runtime.kafka import Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 __all__ = ["Ingest"]
 
@@ -183,7 +183,9 @@ class Ingest:
         if not progress:
             return None
         # PySpark hands the offsets over as the text of a Python dict, not as JSON.
-        known = ast.literal_eval(progress["sources"][0]["latestOffset"])[self.topic.name]
+        known: dict[str, int] = ast.literal_eval(progress["sources"][0]["latestOffset"])[
+            self.topic.name
+        ]
         return sum(max(0, o - self.offsets.get(int(p), 0)) for p, o in known.items())
 
 

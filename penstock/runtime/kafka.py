@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    OffsetSpec,
+)
 
 from penstock.errors import ServiceFailed
 from penstock.settings import Settings
@@ -79,8 +82,8 @@ def describe_topic(settings: Settings, name: str) -> Topic:
         asked = admin.describe_topics(TopicCollection([name]), request_timeout=_TIMEOUT)
         found = asked[name].result()
         parts = [p.id for p in found.partitions]
-        earliest = _offsets(admin, name, parts, OffsetSpec.earliest())
-        latest = _offsets(admin, name, parts, OffsetSpec.latest())
+        earliest = _offsets(admin, name, parts, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        latest = _offsets(admin, name, parts, OffsetSpec.latest())  # type: ignore[no-untyped-call]
     except KafkaException as error:
         raise ServiceFailed(
             f"Kafka does not tell about topic {name}: {error.args[0].str()}",

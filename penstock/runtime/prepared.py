@@ -48,7 +48,7 @@ class Prepared:
         self._session = session
         self._build = build
         # Looked up once: through py4j every dot of a Java name is a round trip.
-        jvm = session._jvm
+        jvm: Any = session._jvm
         self._gateway = session.sparkContext._gateway
         self._relation = jvm.org.apache.spark.sql.catalyst.plans.logical.LocalRelation
         self._dataset = jvm.org.apache.spark.sql.classic.Dataset

@@ -31,7 +31,7 @@ from penstock.runtime.compute import (
 from penstock.runtime.files import write_arrow
 from penstock.runtime.follow import Follower, TableContext
 from penstock.runtime.prepared import Prepared
-from penstock.runtime.source import Batch, Source
+from penstock.runtime.source import Batch, Source, rows_since
 from penstock.runtime.windows import assign_windows, first_open_start
 
 if TYPE_CHECKING:
@@ -63,15 +63,13 @@ class SliceFollower(Follower):
         if self.position < 0 or self.watermark is None:
             return self.source.schema.empty_table()
         start = _EPOCH + dt.timedelta(microseconds=first_open_start(self.window, self.watermark))
-        snapshot = self.source.log.snapshot(self.position)
-        rows = snapshot.to_pyarrow_table(filters=[(self.window.on, ">=", start)])
-        rows = rows.select(self.source.schema.names).cast(self.source.schema)
-        return self._without_excluded(rows)
+        return self._without_excluded(rows_since(self.source, self.position, self.window.on, start))
 
     def _quarantined_before(self) -> set[str]:
         if self.broken.log.txn(f"{self.context.revision}:{self.source_name}") is None:
             return set()
-        return set(self.broken.log.snapshot().to_pyarrow_table(["row_id"])["row_id"].to_pylist())
+        known = self.broken.log.snapshot().to_pyarrow_table(columns=["row_id"])
+        return set(known["row_id"].to_pylist())
 
     def _without_excluded(self, rows: pa.Table) -> pa.Table:
         if not self._excluded:
@@ -147,7 +145,8 @@ class SliceFollower(Follower):
         start = F.unix_micros("window_start")
         within = (start >= F.col(_FROM)) & (start < F.col(_TO))
         closed = assign_windows(rows, self.window).where(within).drop(_FROM, _TO)
-        return self.context.definition(closed)
+        out: DataFrame = self.context.definition(closed)
+        return out
 
     def status(self) -> dict[str, Any]:
         at = (

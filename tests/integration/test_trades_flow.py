@@ -23,7 +23,9 @@ pytestmark = pytest.mark.platform
 def running(supervised):
     supervised.start()
     yield supervised
-    assert supervised.stop(supervised.processes[-1]) == 0, "a supervisor told to stop leaves cleanly"
+    assert supervised.stop(supervised.processes[-1]) == 0, (
+        "a supervisor told to stop leaves cleanly"
+    )
 
 
 @pytest.fixture
