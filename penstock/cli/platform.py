@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.cli.progress import steps
+from penstock.cli.show import console, print_rows
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
@@ -156,10 +157,8 @@ def _runs(services: Sequence[Any], name: str) -> bool:
 
 
 def _show(services: Sequence[Any], flows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(width=None if sys.stdout.isatty() else 200)
     table = Table(box=None, pad_edge=False)
     for title in ("service", "state", "pid", "port", "memory", ""):
         table.add_column(title, justify="right" if title in ("pid", "port", "memory") else "left")
@@ -170,21 +169,9 @@ def _show(services: Sequence[Any], flows: list[dict[str, Any]]) -> None:
         table.add_row(service.name, state, str(service.pid or ""), ports, memory, service.detail)
     total = sum(service.memory_bytes for service in services)
     table.add_row("", "", "", "", f"{total / 2**20:.0f} MB", "")
-    console.print(table)
+    console().print(table)
     if flows:
-        console.print(_flow_table(flows))
-
-
-def _flow_table(flows: list[dict[str, Any]]) -> Any:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    columns = [c for c in _FLOW_COLUMNS if any(flow.get(c) is not None for flow in flows)]
-    for column in columns:
-        table.add_column(column.replace("_", " "))
-    for flow in flows:
-        table.add_row(*("" if flow.get(c) is None else str(flow[c]) for c in columns))
-    return table
+        print_rows(flows, _FLOW_COLUMNS)
 
 
 def _welcome(stack: Stack, names: list[str], seconds: float) -> None:

@@ -9,10 +9,25 @@ import sys
 
 import click
 
+from penstock.cli.show import print_rows
 from penstock.errors import UsageError
 from penstock.settings import Settings
 
 __all__ = ["streams", "supervise"]
+
+_COLUMNS = (
+    "stream",
+    "state",
+    "behind",
+    "version",
+    "idle_seconds",
+    "watermark",
+    "open_rows",
+    "late",
+    "quarantined",
+    "failures",
+    "error",
+)
 
 
 @click.command(hidden=True)
@@ -76,27 +91,4 @@ def _show(found: list[dict[str, object]], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found, indent=1))
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("stream", "state", "behind", "version", "idle s", "watermark", "late", "error")
-    for entry in found:
-        cells = (
-            "stream",
-            "state",
-            "behind",
-            "version",
-            "idle_seconds",
-            "watermark",
-            "late",
-            "error",
-        )
-        table.add_row(
-            *(
-                str(entry.get(cell, "") or "")
-                if cell in ("watermark", "error", "late")
-                else str(entry.get(cell, ""))
-                for cell in cells
-            )
-        )
-    Console().print(table)
+    print_rows(found, _COLUMNS)

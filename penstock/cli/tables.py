@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
+from penstock.cli.show import print_rows
 from penstock.errors import NotRunning
 from penstock.settings import Settings
 
@@ -33,29 +35,24 @@ def tables(as_json: bool) -> None:
         _show(manifest)
 
 
-def _show(manifest: dict) -> None:  # type: ignore[type-arg]
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("table", "kind", "reads", "keys", "live revision", "owner", "note")
-    for entry in manifest["tables"]:
-        reads = ", ".join(entry.get("inputs", {}).values()) or entry.get(
-            "topic", entry.get("of", "")
-        )
-        note = "edited since: stage it to go live" if entry.get("changed") else ""
-        table.add_row(
-            entry["name"],
-            entry["kind"],
-            reads,
-            ", ".join(entry.get("keys", [])),
-            entry.get("revision") or "",
-            entry.get("owner", ""),
-            note,
-        )
-    console = Console()
-    console.print(table)
+def _show(manifest: dict[str, Any]) -> None:
+    rows = [
+        {
+            "table": entry["name"],
+            "kind": entry["kind"],
+            "reads": ", ".join(entry.get("inputs", {}).values())
+            or entry.get("topic")
+            or entry["of"],
+            "keys": ", ".join(entry.get("keys", [])),
+            "live_revision": entry.get("revision"),
+            "owner": entry.get("owner"),
+            "note": "edited since: stage it to go live" if entry.get("changed") else "",
+        }
+        for entry in manifest["tables"]
+    ]
+    print_rows(rows, ("table", "kind", "reads", "keys", "live_revision", "owner", "note"))
     for broken in manifest["broken"]:
-        console.print(f"[red]disabled[/red] {broken['what']}: {broken['reason']}", highlight=False)
+        click.secho(f"disabled: {broken['what']}: {broken['reason']}", fg="red", err=True)
 
 
 @click.command()

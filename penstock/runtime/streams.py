@@ -68,7 +68,8 @@ class Streams:
             threading.RLock()
         )  # workers open writers; two of one table would be one too many
         self._readers: dict[str, list[str]] = {}  # a stream -> the streams to wake when it moves
-        self._restarts: dict[str, int] = {}
+        self._restarts: dict[str, int] | None = None
+        self._leaving: set[str] = set()
 
     # --- convergence ----------------------------------------------------------------------
     def converge(self, revisions: list[Revision], wishes: dict[str, tuple[bool, int]]) -> None:
@@ -85,25 +86,45 @@ class Streams:
                 self.broken[revision.table] = str(error)
         for name in [n for n in wanted if not wishes.get(n, (True, 0))[0]]:
             del wanted[name]
-        for name, (_, asked) in wishes.items():
-            if asked > self._restarts.setdefault(name, asked) and name in self.workers:
-                self._restarts[name] = asked
-                self._stop(name)
+        for name in self._asked_to_restart(wishes):
+            self._ask_to_stop(name)
         for name in [n for n in self.workers if n not in wanted]:
-            self._stop(name)
+            self._ask_to_stop(name)
+        self._bury()
         for name, make in wanted.items():
             if name not in self.workers:
                 self.workers[name] = make()
                 self.workers[name].start()
 
-    def _stop(self, name: str) -> None:
-        self.workers.pop(name).stop()
+    def _asked_to_restart(self, wishes: dict[str, tuple[bool, int]]) -> list[str]:
+        """Streams whose restart was asked for since the last look; what came before us is done."""
+        asked = {name: count for name, (_, count) in wishes.items()}
+        before = asked if self._restarts is None else self._restarts
+        self._restarts = asked
+        return [n for n in asked if asked[n] > before.get(n, 0) and n in self.workers]
+
+    def _ask_to_stop(self, name: str) -> None:
+        """Never wait here: the lease must be renewed meanwhile."""
+        self.workers[name].ask_to_stop()
+        self._leaving.add(name)
+
+    def _bury(self) -> None:
+        """Forget workers that were asked to stop, once they cannot write any more.
+
+        Until then their name stays taken: two workers of one table must not run at once.
+        """
+        for name in [n for n in self._leaving if self.workers[n].ended]:
+            self._leaving.discard(name)
+            del self.workers[name]
 
     def stop(self) -> None:
         """Topics first, then what follows them, each after the batch in hand."""
         for worker in self.workers.values():
-            worker.stop()
+            worker.ask_to_stop()
+        for worker in self.workers.values():
+            worker.join()
         self.workers.clear()
+        self._leaving.clear()
 
     def status(self) -> list[dict[str, Any]]:
         broken = [

@@ -46,10 +46,17 @@ class Worker(ABC):
         """Something this stream reads has moved."""
         self._awake.set()
 
-    def stop(self, timeout: float = 30.0) -> None:
-        """Finish the batch in hand, commit it, leave."""
+    def ask_to_stop(self) -> None:
+        """Finish the batch in hand, commit it, leave; does not wait for it."""
         self._stopping.set()
         self._awake.set()
+
+    @property
+    def ended(self) -> bool:
+        """True once the thread is gone and cannot write any more."""
+        return not self._thread.is_alive()
+
+    def join(self, timeout: float = 30.0) -> None:
         self._thread.join(timeout)
 
     @abstractmethod

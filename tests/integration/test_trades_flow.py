@@ -197,6 +197,30 @@ def test_a_row_that_breaks_a_transform_is_isolated(running, home, feed):
     assert len(rows_where(home, "silver", "trades", ticker="POISON")) == 30
 
 
+def test_a_stream_can_be_stopped_started_and_restarted(running, home, feed):
+    def states() -> dict[str, dict]:
+        return {s["stream"]: s for s in running.registry.heartbeat().streams}
+
+    name = next(n for n in states() if n.startswith("gold.fragile@"))
+    running.registry.wish(name, running=False, restart=False, said_by="test")
+    wait_for("the stream to stop", lambda: name not in states())
+    feed.send("PAUSED", size=3)
+    feed.flush()
+    wait_for("silver", lambda: rows_where(home, "silver", "trades", ticker="PAUSED"))
+    assert not rows_where(home, "gold", "fragile", ticker="PAUSED")
+    running.registry.wish(name, running=True, restart=False, said_by="test")
+    wait_for("gold to catch up", lambda: rows_where(home, "gold", "fragile", ticker="PAUSED"))
+
+    batches = states()["bronze.trades"]["batches"]
+    assert batches > 1
+    running.registry.wish("bronze.trades", running=True, restart=True, said_by="test")
+    wait_for("a fresh query", lambda: states()["bronze.trades"].get("batches", batches) < batches)
+    feed.send("RESTARTED", size=3)
+    feed.flush()
+    got = wait_for("the row", lambda: rows_where(home, "silver", "trades", ticker="RESTARTED"))
+    assert len(got) == 1
+
+
 def test_an_edit_does_not_reach_the_live_revision(running, home, feed, test_project):
     """Edit the transform, restart the supervisor: live goes on with the code it has."""
     source = test_project / "spark_jobs" / "silver" / "trades.py"
