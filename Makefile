@@ -6,7 +6,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 export PYTHON
 
-.PHONY: help up down setup test lint lock e2e chaos security bench browser clean
+.PHONY: help up down setup test lint lock e2e chaos security bench clean
 
 help:  ## what can be typed here
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,11 +44,8 @@ chaos: setup  ## kill things under load, lose nothing
 security: setup  ## who may do what, and where secrets are not
 	@$(PYTEST) tests/security $(ARGS)
 
-bench: setup  ## measure latency and throughput
-	@$(PYTEST) tests/bench $(ARGS)
-
-browser: setup  ## pages in a real browser (needs Chromium)
-	@$(PYTEST) tests/browser $(ARGS)
+bench: setup  ## measure latency on the running platform (make up first; 11 minutes)
+	@$(BIN)/python tests/bench/latency.py $(ARGS)
 
 clean: down  ## remove the stack's data, the environment and the jars
 	@rm -rf .penstock .venv .jars

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +15,7 @@ from penstock.model.catalog import Catalog
 from penstock.platform.stack import Stack
 from penstock.runtime.bundle import Bundle
 from penstock.settings import Settings
+from tests.live import FRAGILE, Feed, Supervised
 
 PROJECT = Path(__file__).resolve().parents[1]
 _TEST_OFFSET = 7000  # away from a developer's own stack on the same machine
@@ -63,3 +65,26 @@ def stack(base_settings: Settings) -> Iterator[Stack]:
             yield stack
         finally:
             stack.down()
+
+
+@pytest.fixture(scope="session")
+def test_project(tmp_path_factory) -> Path:
+    """A copy of the project, so that tests can edit its code."""
+    folder = tmp_path_factory.mktemp("project")
+    shutil.copy(PROJECT / "pyproject.toml", folder)
+    shutil.copy(PROJECT / "requirements.lock", folder)
+    shutil.copytree(PROJECT / "spark_jobs", folder / "spark_jobs")
+    (folder / "spark_jobs" / "fragile.py").write_text(FRAGILE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def supervised(stack: Stack, test_project: Path) -> Iterator[Supervised]:
+    supervised = Supervised(replace(stack.settings, project=test_project))
+    yield supervised
+    supervised.kill_all()
+
+
+@pytest.fixture
+def feed(stack: Stack) -> Feed:
+    return Feed(stack.settings)

@@ -15,6 +15,8 @@ import signal
 import socket
 import threading
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -53,9 +55,9 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         self.registry.create()
-        self._beat("starting")
-        session = build_session(self.settings, "penstock-supervisor", ui=False)
-        found = register(session, self.settings, self.registry)
+        with self._pulse("starting"):
+            session = build_session(self.settings, "penstock-supervisor", ui=False)
+            found = register(session, self.settings, self.registry)
         for broken in found.broken:
             log.error("disabled: %s: %s", broken.what, broken.reason)
         while not self._stopping.is_set():
@@ -70,6 +72,27 @@ class Supervisor:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         log.info("told to stop (signal %d)", number)
         self.stop()
+
+    @contextmanager
+    def _pulse(self, state: str) -> Iterator[None]:
+        """Signs of life while the main thread is busy for long, on a connection of its own."""
+        done = threading.Event()
+
+        def live() -> None:
+            registry = Registry(self.settings)
+            while True:
+                with suppress(PenstockError):
+                    registry.beat(self.holder, state, os.getpid(), [])
+                if done.wait(BEAT_SECONDS):
+                    return registry.close()
+
+        thread = threading.Thread(target=live, name="pulse", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
 
     def _await_lease(self) -> int | None:
         """The token once the lease is ours; None when told to stop meanwhile."""

@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.runtime.schemas import SchemaRegistry
-from tests.integration.conftest import Feed, read, rows_where, wait_for
+from tests.live import Feed, read, rows_where, wait_for
 
 ONE = Decimal("1.0000")
 

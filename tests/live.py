@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
 import psutil
 import pyarrow as pa
-import pytest
 from deltalake import DeltaTable
 
 from penstock.clients.producer import StreamProducer
-from penstock.platform.stack import Stack
 from penstock.runtime.bundle import Bundle
 from penstock.runtime.registry import Heartbeat, Registry
 from penstock.settings import Settings
 
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parents[1]
 
 # Tables that only tests need: transforms that break on some rows their contract lets through.
 FRAGILE = '''
@@ -177,26 +173,3 @@ def read(settings: Settings, layer: str, name: str) -> pa.Table:
 def rows_where(settings: Settings, layer: str, name: str, **equals: object) -> list[dict]:
     found = read(settings, layer, name).to_pylist()
     return [r for r in found if all(r[key] == value for key, value in equals.items())]
-
-
-@pytest.fixture(scope="session")
-def test_project(tmp_path_factory) -> Path:
-    """A copy of the project, so that tests can edit its code."""
-    folder = tmp_path_factory.mktemp("project")
-    shutil.copy(PROJECT / "pyproject.toml", folder)
-    shutil.copy(PROJECT / "requirements.lock", folder)
-    shutil.copytree(PROJECT / "spark_jobs", folder / "spark_jobs")
-    (folder / "spark_jobs" / "fragile.py").write_text(FRAGILE)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def supervised(stack: Stack, test_project: Path) -> Iterator[Supervised]:
-    supervised = Supervised(replace(stack.settings, project=test_project))
-    yield supervised
-    supervised.kill_all()
-
-
-@pytest.fixture
-def feed(stack: Stack) -> Feed:
-    return Feed(stack.settings)

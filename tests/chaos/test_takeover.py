@@ -14,7 +14,7 @@ from decimal import ROUND_HALF_UP, Decimal
 import pytest
 
 from penstock.runtime.delta_log import LEASE
-from tests.integration.conftest import Feed, read, rows_where, wait_for
+from tests.live import Feed, read, rows_where, wait_for
 
 pytestmark = pytest.mark.platform
 
