@@ -54,7 +54,7 @@ def cli() -> None:
 def main() -> None:
     """Entry point: our own errors become one line and an exit code, never a stack trace."""
     try:
-        cli(standalone_mode=False)
+        code = cli(standalone_mode=False)
     except PenstockError as error:
         click.secho(f"penstock: {error.message}", fg="red", err=True)
         if error.remedy:
@@ -65,3 +65,4 @@ def main() -> None:
         sys.exit(error.exit_code)
     except click.Abort:
         sys.exit(130)
+    sys.exit(code if isinstance(code, int) else 0)

@@ -31,6 +31,7 @@ class StreamProducer:
 
     def __init__(self, settings: Settings, stream: Stream, *, user: str) -> None:
         self.stream = stream
+        self.failed = 0
         schema = stream.contract.schema_json
         schemas = SchemaRegistry(settings.registry_url)
         self.schema_id = schemas.register(stream.contract.subject, schema)
@@ -74,10 +75,11 @@ class StreamProducer:
     ) -> None:
         """Bytes as they are, for tests and demos of what happens to bad ones."""
         stamp = int(at.timestamp() * 1000)
+        told = on_delivery or self._count_failure
         while True:
             try:
                 self._producer.produce(
-                    self.stream.topic, value, key, timestamp=stamp, on_delivery=on_delivery
+                    self.stream.topic, value, key, timestamp=stamp, on_delivery=told
                 )
             except BufferError:  # the queue is full: let some of it go out
                 self._producer.poll(0.1)
@@ -86,5 +88,8 @@ class StreamProducer:
         self._producer.poll(0)
 
     def flush(self, timeout: float = 30.0) -> int:
-        """Wait until everything is acknowledged; returns how many are not."""
-        return int(self._producer.flush(timeout))
+        """Wait until everything is acknowledged; returns how many were not, and never will be."""
+        return int(self._producer.flush(timeout)) + self.failed
+
+    def _count_failure(self, error: KafkaError | None, message: Message) -> None:
+        self.failed += error is not None

@@ -184,8 +184,8 @@ def _table_problems(declared: Table) -> list[str]:
     )
     if isinstance(declared.kind, Window) and "window_start" not in declared.keys:
         found.append("a window table has window_start among its keys")
-    if isinstance(declared.kind, Window) and len(declared.inputs) != 1:
-        found.append("a window table reads exactly one input")
+    if len(declared.inputs) > 1:
+        found.append("rows and window tables read exactly one input")
     return found
 
 

@@ -15,11 +15,11 @@ _UNITS = {
     "day": timedelta(days=1),
     "week": timedelta(weeks=1),
 }
-_DURATION = re.compile(rf"^\s*(\d+)\s+({'|'.join(_UNITS)})s?\s*$")
+_DURATION = re.compile(rf"\s*(\d+)\s+({'|'.join(_UNITS)})s?\s*")
 
 
 def parse_duration(text: str) -> timedelta:
-    match = _DURATION.match(text)
+    match = _DURATION.fullmatch(text)
     if not match:
         raise ValueError(
             f"{text!r} is not a length of time: write a whole number and a unit of "

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 __all__ = ["LAYERS", "TableName", "is_identifier"]
 
 LAYERS = ("bronze", "silver", "gold", "quarantine")
-_IDENTIFIER = re.compile(r"^[a-z][a-z0-9_]{0,62}$")
+_IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
 def is_identifier(text: str) -> bool:
     """Lower-case letters, digits and underscores, starting with a letter, at most 63 long."""
-    return bool(_IDENTIFIER.match(text))
+    return bool(_IDENTIFIER.fullmatch(text))
 
 
 @dataclass(frozen=True, order=True)

@@ -4,8 +4,8 @@ Purpose: live and warm revisions keep running the code they were registered with
 to the working tree (law 8). How it works: a bundle is a copy of the jobs package under a folder
 named by the hash of its contents. Its modules get private names and a private ``__import__``, so
 ``from spark_jobs.shared import x`` inside a bundle finds the bundle's own copy, also when the
-import runs later inside a function; and because those names are not importable, cloudpickle ships
-Python UDFs by value instead of letting a worker import the working tree. What it does not do:
+import runs later inside a function; cloudpickle is told to ship Python UDFs by value, so that no
+worker imports the working tree. What it does not do:
 freeze third-party packages; the hash of the lock file is part of the address, so another
 dependency set is another bundle.
 """
@@ -24,6 +24,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from pyspark import cloudpickle
 
 from penstock.errors import PenstockError
 from penstock.model.catalog import Broken, Catalog
@@ -51,19 +53,17 @@ def _address(root: Path, package: str, lock: Path) -> str:
 
 def store_bundle(project: Path, package: str, bundles: Path) -> str:
     """Copy the jobs package as it is now into the store; returns its address."""
-    address = _address(project, package, project / "requirements.lock")
-    target = bundles / address
-    if target.exists():
-        return address
     bundles.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(dir=bundles, prefix=".new-"))
     for path in _files(project, package):
         (staging / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(project / path, staging / path)
+    # Of the copy, not of the tree: somebody may be editing it.
+    address = _address(staging, package, project / "requirements.lock")
     try:
-        os.rename(staging, target)  # complete or not there at all
+        os.rename(staging, bundles / address)  # complete or not there at all
     except OSError:
-        shutil.rmtree(staging, ignore_errors=True)  # somebody stored the same content first
+        shutil.rmtree(staging, ignore_errors=True)  # the same content is stored already
     return address
 
 
@@ -112,11 +112,16 @@ class Bundle:
             module.__path__ = [str(path.parent)]
         module.__dict__["__builtins__"] = {**vars(builtins), "__import__": self._import}
         self._modules[name] = module
+        # dataclasses look their module up by name; the name is ours alone, so nobody imports it.
+        sys.modules[module.__name__] = module
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
         try:
             # The author's own code, read from the project or from a bundle made of it.
             exec(compile(path.read_text(), str(path), "exec"), module.__dict__)  # noqa: S102
         except BaseException:
             del self._modules[name]
+            cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
+            del sys.modules[module.__name__]
             raise
         if parent:
             setattr(self._modules[parent], leaf, module)

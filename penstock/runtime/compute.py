@@ -8,13 +8,14 @@ the rest goes on. What cannot be pinned on single rows parks the table instead, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from penstock.errors import TransformError
@@ -24,15 +25,26 @@ from penstock.runtime.files import conform, spark_files, write_arrow
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["BIG_BATCH_ROWS", "BROKEN_TRANSFORM", "Computed", "isolate", "materialise", "without"]
+__all__ = [
+    "BIG_BATCH_BYTES",
+    "BIG_BATCH_ROWS",
+    "BROKEN_TRANSFORM",
+    "Computed",
+    "isolate",
+    "materialise",
+    "without",
+]
 
 # Above this many input rows Spark writes the files itself. Known from offsets and file statistics,
 # so it is decided before anything is collected.
 BIG_BATCH_ROWS = 100_000
+BIG_BATCH_BYTES = 128 << 20
 # More broken rows than this in one batch is a broken transform, not broken rows.
 MOST_BROKEN_ROWS = 64
-# How a transform that fails on data shows itself.
-BROKEN_TRANSFORM = (PySparkException, Py4JError)
+# How a transform that fails shows itself; whether data is to blame, its words tell.
+BROKEN_TRANSFORM = (PySparkException, Py4JJavaError)
+# SQLSTATE class 22 is "data exception", P0001 an assertion of the author's.
+_DATA_ERROR = re.compile(r"SQLSTATE: (22|P0001)|PythonException|ArithmeticException|UDF")
 
 
 @dataclass
@@ -99,6 +111,8 @@ def _attempt(build: Callable[[pa.Table], DataFrame], rows: pa.Table) -> str | No
     try:
         build(rows).toArrow()
     except BROKEN_TRANSFORM as error:
+        if not _DATA_ERROR.search(str(error)):
+            raise  # a full disk or a lost worker condemns no row: it is tried again
         lines = [line for line in str(error).splitlines() if line.strip()]
         return lines[0][:500] if lines else type(error).__name__
     return None

@@ -133,4 +133,4 @@ def _broken(rule: Rule) -> Column:
     if isinstance(rule, OneOf):
         return ~column.isin(list(rule.values))
     assert isinstance(rule, Matches)  # noqa: S101
-    return ~column.rlike(f"^(?:{rule.pattern})$")
+    return ~column.rlike(rf"\A(?:{rule.pattern})\z")

@@ -136,13 +136,6 @@ class DeltaLog:
             remedy="Only Penstock may write there: see docs/operating.md, Foreign commits.",
         )
 
-    def adopt(self, version: int) -> None:
-        """Go on from a commit that was made for us by a library under this same token."""
-        with self.lock:
-            self._reload()
-            if self.version != version:
-                raise self._usurped()
-
     # --- reading --------------------------------------------------------------------------
     def snapshot(self, version: int | None = None) -> DeltaTable:
         """A reader's view, by default at the version this writer last saw."""

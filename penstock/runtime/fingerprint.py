@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = ["fingerprint", "meaning_of_function", "plan_text"]
 
-_EXPRESSION_ID = re.compile(r"#(\d+)L?")
+_EXPRESSION_ID = re.compile(r"(?<=[\w)\]])#(\d+)L?\b")
 _LAMBDA = re.compile(r"lambda ([A-Za-z_]\w*)#")
 _CLOCK = re.compile(
-    r"\b(current_timestamp|current_date|localtimestamp|now|unix_timestamp|input_file_name|"
+    r"\b(current_timestamp|current_date|localtimestamp|now|input_file_name|"
     r"current_user|uuid|rand|randn|shuffle|monotonically_increasing_id|spark_partition_id)\("
 )
 

@@ -49,6 +49,8 @@ class Follower(ABC):
         self.source_name = source_name
         self.writer = context.writer
         self.broken = context.broken
+        for writer in (self.writer, self.broken):
+            writer.catch_up_mirror()
         at = self.writer.position(source_name)
         self.position = -1 if at is None else at
         self.quarantined = 0

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from penstock.errors import PenstockError
@@ -28,7 +29,7 @@ from penstock.runtime.bronze import (
     identified_rows,
     record_columns,
 )
-from penstock.runtime.compute import BIG_BATCH_ROWS
+from penstock.runtime.compute import BIG_BATCH_BYTES, BIG_BATCH_ROWS
 from penstock.runtime.files import spark_files, write_arrow
 from penstock.runtime.kafka import Topic
 
@@ -59,6 +60,7 @@ class Ingest:
         self.bronze = bronze
         self.on_commit = on_commit
         self.batches = 0
+        self._record_bytes = 0.0
         self._checkpoint: Path | None = None
         self._query: StreamingQuery | None = None
         self._failure: Exception | None = None
@@ -147,17 +149,33 @@ class Ingest:
             "topic_id": self.topic.topic_id,
             "ingested_at": dt.datetime.now(dt.UTC),
         }
-        rows: pa.Table | None = None
-        if count > BIG_BATCH_ROWS:
+        rows = None if self._is_big(count) else self._collected(records, identity)
+        if rows is None:
             frame = identified_frame(records, **identity)
             adds = spark_files(frame.where(self._unseen()), self.bronze.path)
         else:
-            rows = self.bronze.unseen(identified_rows(records.toArrow(), **identity))
             adds = write_arrow(rows, self.bronze.path)
         self.bronze.append(adds, ends, rows)
         self.offsets = {**self.offsets, **ends}
         self.batches += 1
         self.on_commit()
+
+    def _is_big(self, count: int) -> bool:
+        """By rows, and by bytes as far as the records seen so far tell."""
+        return count > BIG_BATCH_ROWS or count * self._record_bytes > BIG_BATCH_BYTES
+
+    def _collected(self, records: DataFrame, identity: dict[str, Any]) -> pa.Table | None:
+        """The records in memory; None when they turn out to be too many bytes for the driver."""
+        try:
+            rows = identified_rows(records.toArrow(), **identity)
+        except PySparkException as error:
+            if "maxResultSize" not in str(error):
+                raise
+            self._record_bytes = BIG_BATCH_BYTES  # until a batch that fits says otherwise
+            return None
+        if rows.num_rows:
+            self._record_bytes = rows.nbytes / rows.num_rows
+        return self.bronze.unseen(rows)
 
     def _unseen(self) -> Any:
         """The same guard as in memory, as a filter: no offset below what bronze holds."""

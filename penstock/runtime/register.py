@@ -96,15 +96,16 @@ def _check_columns(table: Table, schema: StructType) -> None:
 
 def register(session: SparkSession, settings: Settings, registry: Registry) -> Analysed:
     """Store the tree's code, give new tables their first live revision, write the manifest."""
-    found = analyse(session, Bundle(settings.project, settings.jobs).catalog())
+    # Stored first, analysed from the store: an edit in between cannot make the two differ.
     address = store_bundle(settings.project, settings.jobs, settings.bundles)
+    found = analyse(session, Bundle(settings.bundles / address, settings.jobs).catalog())
     live = {r.table: r for r in registry.revisions(states=(State.LIVE,))}
     for name, revision in found.revisions.items():
         if str(name) in live:
             continue
-        inputs = _pinned(found.catalog.tables[name], live)
+        inputs = _pinned(found, found.catalog.tables[name], live)
         if inputs is None:
-            continue  # what it reads is not live yet, so neither can it be
+            continue  # what it was planned on is not live, so neither can it be
         added = Revision(
             table=str(name),
             revision=revision,
@@ -119,13 +120,15 @@ def register(session: SparkSession, settings: Settings, registry: Registry) -> A
     return found
 
 
-def _pinned(table: Table, live: dict[str, Revision]) -> dict[str, str] | None:
+def _pinned(found: Analysed, table: Table, live: dict[str, Revision]) -> dict[str, str] | None:
+    """The input revisions the table was planned on, if those are the live ones."""
     pinned = {}
     for name in table.inputs.values():
+        running = live.get(str(name))
         if name.layer == "bronze":
             pinned[str(name)] = ""
-        elif str(name) in live:
-            pinned[str(name)] = live[str(name)].revision
+        elif running is not None and running.revision == found.revisions[name]:
+            pinned[str(name)] = running.revision
         else:
             return None
     return pinned

@@ -105,7 +105,8 @@ class Registry:
                     password=self._settings.secret("postgres-penstock"),
                     timeout=10,
                 )
-            except (pg8000.native.InterfaceError, OSError) as error:
+            except (pg8000.native.InterfaceError, pg8000.native.DatabaseError, OSError) as error:
+                # DatabaseError too: a server that starts, recovers or stops refuses in words.
                 raise NotRunning(
                     "the registry database does not answer.", remedy="Start it: `penstock up`."
                 ) from error
@@ -120,7 +121,12 @@ class Registry:
             raise NotRunning(
                 "the registry database went away.", remedy="Look at `penstock status`."
             ) from error
-        except pg8000.native.DatabaseError:
+        except pg8000.native.DatabaseError as error:
+            if _code(error)[:2] in ("57", "53"):  # stopping, or out of connections
+                self.close()
+                raise NotRunning(
+                    "the registry database went away.", remedy="Look at `penstock status`."
+                ) from error
             with self._quiet():
                 connection.run("rollback")
             raise
@@ -258,3 +264,9 @@ class Registry:
             restart=int(restart),
             said_by=said_by,
         )
+
+
+def _code(error: pg8000.native.DatabaseError) -> str:
+    """The SQLSTATE of a server's complaint."""
+    told = error.args[0] if error.args else {}
+    return str(told.get("C", "")) if isinstance(told, dict) else ""

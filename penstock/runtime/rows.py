@@ -12,7 +12,14 @@ from pyspark.sql import functions as F
 
 from penstock.model.definition import Stream
 from penstock.runtime import quarantine
-from penstock.runtime.compute import BIG_BATCH_ROWS, BROKEN_TRANSFORM, isolate, materialise, without
+from penstock.runtime.compute import (
+    BIG_BATCH_BYTES,
+    BIG_BATCH_ROWS,
+    BROKEN_TRANSFORM,
+    isolate,
+    materialise,
+    without,
+)
 from penstock.runtime.decode import decode, transform_input
 from penstock.runtime.delta_log import Action
 from penstock.runtime.files import conform, spark_files, write_arrow
@@ -45,14 +52,17 @@ class RowsFollower(Follower):
         self.commit(batch, self._split(batch))
 
     def _split(self, batch: Batch) -> Split:
-        if batch.count > BIG_BATCH_ROWS:
-            try:
-                frame = self.context.definition(self.frame_of(batch))
-                done = materialise(frame, self.writer.schema, self.writer.path, big=True)
-                return Split(done.adds, [])
-            except BROKEN_TRANSFORM:  # rare and slow on purpose: look at bounded slices
-                return _joined([self._split_small(part) for part in self.slices_of(batch)])
-        return self._split_small(batch.rows(self.source.schema))
+        """Chosen before anything is collected: Spark's writers for much, memory for little."""
+        if batch.count <= BIG_BATCH_ROWS and batch.size <= BIG_BATCH_BYTES:
+            return self._split_small(batch.rows(self.source.schema))
+        try:
+            return self._split_big(self.frame_of(batch))
+        except BROKEN_TRANSFORM:  # rare and slow on purpose: look at bounded slices
+            return _joined([self._split_small(part) for part in self.slices_of(batch)])
+
+    def _split_big(self, rows: DataFrame) -> Split:
+        frame = self.context.definition(rows)
+        return Split(materialise(frame, self.writer.schema, self.writer.path, big=True).adds, [])
 
     def _split_small(self, rows: pa.Table) -> Split:
         bad: list[Action] = []
@@ -84,15 +94,12 @@ class RowsFollower(Follower):
     def frame_of(self, batch: Batch) -> DataFrame:
         """The batch as Spark reads it: files where there are files."""
         session = self.context.session
-        parts = [session.createDataFrame(table) for table in batch.tables]
-        if batch.files:
-            parts.append(
-                session.read.parquet(*map(str, batch.files)).select(*self.source.schema.names)
-            )
-        frame = parts[0]
-        for part in parts[1:]:
-            frame = frame.unionByName(part)
-        return frame
+        held = [session.createDataFrame(pa.concat_tables(batch.tables))] if batch.tables else []
+        if not batch.files:
+            return held[0]
+        names = self.source.schema.names
+        frame = session.read.parquet(*map(str, batch.files)).select(*names)
+        return frame.unionByName(held[0]) if held else frame
 
     def slices_of(self, batch: Batch) -> Iterator[pa.Table]:
         rows = batch.rows(self.source.schema)
@@ -110,14 +117,6 @@ class ContractFollower(RowsFollower):
         self.stream = stream
         self.schemas = schemas
         self.writers: dict[int, str] = {}
-
-    def _split(self, batch: Batch) -> Split:
-        if batch.count > BIG_BATCH_ROWS:
-            try:
-                return self._split_big(self.frame_of(batch))
-            except BROKEN_TRANSFORM:
-                return _joined([self._split_small(part) for part in self.slices_of(batch)])
-        return self._split_small(batch.rows(self.source.schema))
 
     def _split_small(self, rows: pa.Table) -> Split:
         """One Spark job answers both which rows are good and what they become."""

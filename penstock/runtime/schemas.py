@@ -7,12 +7,18 @@ the row; and no answer at all, which condemns nobody and is tried again.
 from __future__ import annotations
 
 import threading
+import time
 
 import httpx
 
 from penstock.errors import ServiceFailed
 
 __all__ = ["SchemaRegistry"]
+
+_ASK_AGAIN = (
+    30.0  # seconds a denied id stays denied: a flood of bad ids must not flood the registry
+)
+_MOST_DENIED = 10_000
 
 
 class SchemaRegistry:
@@ -22,18 +28,8 @@ class SchemaRegistry:
         self._url = url
         self._client = httpx.Client(base_url=url, timeout=timeout)
         self._writers: dict[int, str] = {}
+        self._denied: dict[int, float] = {}
         self._lock = threading.Lock()
-
-    def versions(self, subject: str) -> dict[int, str]:
-        """Every schema of a subject by id; empty when the subject is not there yet."""
-        found = {}
-        for version in self._get(f"/subjects/{subject}/versions") or []:
-            entry = self._get(f"/subjects/{subject}/versions/{version}")
-            if entry:
-                found[int(entry["id"])] = str(entry["schema"])
-        with self._lock:
-            self._writers.update(found)
-        return found
 
     def writer(self, schema_id: int) -> str | None:
         """The schema of an id, or None when the registry says there is none.
@@ -43,8 +39,14 @@ class SchemaRegistry:
         with self._lock:
             if schema_id in self._writers:
                 return self._writers[schema_id]
+            if time.monotonic() - self._denied.get(schema_id, -_ASK_AGAIN) < _ASK_AGAIN:
+                return None
         entry = self._get(f"/schemas/ids/{schema_id}")
         if entry is None:
+            with self._lock:
+                if len(self._denied) >= _MOST_DENIED:
+                    self._denied.clear()
+                self._denied[schema_id] = time.monotonic()
             return None
         with self._lock:
             return self._writers.setdefault(schema_id, str(entry["schema"]))
@@ -61,7 +63,7 @@ class SchemaRegistry:
 
     def _get(self, path: str):  # type: ignore[no-untyped-def]
         answer = self._send("GET", path)
-        if answer.status_code == 404:
+        if answer.status_code == 404 and _says_no_such_schema(answer):
             return None
         if answer.status_code >= 400:
             raise ServiceFailed(f"the schema registry answered {answer.status_code} to {path}.")
@@ -75,3 +77,11 @@ class SchemaRegistry:
                 f"the schema registry at {self._url} does not answer ({type(error).__name__}).",
                 remedy="Look at `penstock status`; rows wait for it, none is lost.",
             ) from error
+
+
+def _says_no_such_schema(answer: httpx.Response) -> bool:
+    """The registry's own word for it; a 404 of anything in between is no verdict."""
+    try:
+        return int(answer.json().get("error_code", 0)) == 40403
+    except ValueError:
+        return False

@@ -22,6 +22,9 @@ from penstock.runtime.writer import RecentRows
 __all__ = ["Batch", "Source", "new_batches", "read_files", "rows_since"]
 
 
+MOST_BYTES = 512 << 20  # taken in at once while behind
+
+
 class Source(Protocol):
     """What a follower needs of the table it reads: bronze and revisions both have it."""
 
@@ -38,6 +41,7 @@ class Batch:
     after: int
     to: int
     count: int = 0
+    size: int = 0  # bytes: in memory for rows held, on disk for files
     tables: list[pa.Table] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
 
@@ -57,12 +61,18 @@ def new_batches(
     batch = Batch(after, after)
     for version in range(after + 1, source.log.version + 1):
         rows = source.recent.get(version)
-        files, count = ([], rows.num_rows) if rows is not None else _files_of(source, version)
-        if batch.count and (batch.count + count > most_rows or batch.to == cut):
+        files: list[Path]
+        if rows is not None:
+            files, count, size = [], rows.num_rows, rows.nbytes
+        else:
+            files, count, size = _files_of(source, version)
+        full = batch.count + count > most_rows or batch.size + size > MOST_BYTES
+        if batch.count and (full or batch.to == cut):
             yield batch
             batch = Batch(batch.to, batch.to)
         batch.to = version
         batch.count += count
+        batch.size += size
         if rows is not None:
             batch.tables.append(rows)
         else:
@@ -71,7 +81,7 @@ def new_batches(
         yield batch
 
 
-def _files_of(source: Source, version: int) -> tuple[list[Path], int]:
+def _files_of(source: Source, version: int) -> tuple[list[Path], int, int]:
     """Data files a commit added; a rewrite that changed no data (compaction) adds none."""
     from penstock.runtime.delta_log import read_commit
 
@@ -85,7 +95,8 @@ def _files_of(source: Source, version: int) -> tuple[list[Path], int]:
         ) from None
     adds = [a["add"] for a in actions if "add" in a and a["add"]["dataChange"]]
     count = sum(json.loads(add["stats"])["numRecords"] for add in adds)
-    return [source.path / add["path"] for add in adds], count
+    size = sum(add["size"] for add in adds)
+    return [source.path / add["path"] for add in adds], count, size
 
 
 def rows_since(source: Source, version: int, column: str, start: dt.datetime) -> pa.Table:

@@ -113,9 +113,10 @@ class Streams:
 
         Until then their name stays taken: two workers of one table must not run at once.
         """
-        for name in [n for n in self._leaving if self.workers[n].ended]:
-            self._leaving.discard(name)
-            del self.workers[name]
+        for name in [n for n, w in self.workers.items() if w.ended]:
+            if name in self._leaving or self.workers[name].state not in ("parked", "stopped"):
+                self._leaving.discard(name)
+                del self.workers[name]
 
     def stop(self) -> None:
         """Topics first, then what follows them, each after the batch in hand."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import signal
 import socket
 import threading
@@ -20,7 +21,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from penstock.errors import NotRunning, PenstockError
+from penstock.errors import NotRunning, PenstockError, ServiceFailed
 from penstock.runtime.register import register
 from penstock.runtime.registry import Registry
 from penstock.runtime.streams import Streams
@@ -110,11 +111,13 @@ class Supervisor:
 
     def _lead(self, session: SparkSession, token: int) -> None:
         self._lost.clear()
+        shutil.rmtree(self.settings.run / "checkpoints", ignore_errors=True)  # all are disposable
         streams = self._streams = Streams(session, self.settings, token, self._lost.set)
         upkeep = Upkeep(streams.logs)
         upkeep.start()
         try:
             while not self._stopping.is_set() and not self._lost.is_set():
+                self._require_spark(session)
                 self._round(streams, token)
                 self._stopping.wait(BEAT_SECONDS)
         finally:
@@ -134,6 +137,17 @@ class Supervisor:
             self._beat("running")
         except PenstockError as error:
             log.warning("%s", error)
+        except Exception:
+            log.exception("a round failed; the next one tries again")
+
+    def _require_spark(self, session: SparkSession) -> None:
+        """Without its JVM this process can do nothing: leave, so that a standby takes over."""
+        context = session.sparkContext
+        dead = context._gateway is None or context._gateway.proc.poll() is not None
+        if dead or context._jsc.sc().isStopped():
+            raise ServiceFailed(
+                "Spark's JVM is gone.", remedy="Look at logs/supervisor.log, then `penstock up`."
+            )
 
     def _leave(self, token: int) -> None:
         try:

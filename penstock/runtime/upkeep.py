@@ -1,8 +1,9 @@
 """Upkeep of Delta logs, off the hot path.
 
-Two or three commits a second would make every reader replay a long log. A checkpoint each hundred
-commits keeps that short; commits older than the log's retention are removed. Neither is a commit,
-so neither needs the lease.
+Two or three commits a second would make every reader replay a long log. Checkpoints keep that
+short: at first one each hundred commits, then fewer as a table gets more files, since each lists
+them all. Only the newest two are kept. A checkpoint is not a commit, so it needs no lease. Commits
+themselves are not removed here: followers read them one by one, from the first.
 """
 
 from __future__ import annotations
@@ -20,18 +21,17 @@ __all__ = ["Upkeep"]
 
 log = logging.getLogger("penstock.upkeep")
 
-EVERY_COMMITS = 100
+LEAST_COMMITS = 100
 LOOK_SECONDS = 5.0
-CLEAN_EVERY = 50  # checkpoints
+KEPT = 2
 
 
 class Upkeep:
-    """A thread that checkpoints and cleans the logs of all tables of a supervisor."""
+    """A thread that checkpoints the logs of all tables of a supervisor."""
 
     def __init__(self, logs: Callable[[], list[DeltaLog]]) -> None:
         self._logs = logs
-        self._done: dict[Path, int] = {}
-        self._count: dict[Path, int] = {}
+        self._due: dict[Path, int] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._live, name="upkeep", daemon=True)
 
@@ -51,14 +51,21 @@ class Upkeep:
 
     def _look(self, delta_log: DeltaLog) -> None:
         path, version = delta_log.path, delta_log.version
-        if version - self._done.setdefault(path, version - version % EVERY_COMMITS) < EVERY_COMMITS:
+        if version < self._due.setdefault(path, version - version % 100 + LEAST_COMMITS):
             return
         try:
-            table = DeltaTable(str(path))
-            table.create_checkpoint()
-            self._count[path] = self._count.get(path, 0) + 1
-            if self._count[path] % CLEAN_EVERY == 0:
-                table.cleanup_metadata()
+            files = checkpoint(path)
         except Exception as error:  # upkeep is a courtesy to readers: it must not stop anything
             log.warning("no checkpoint of %s at %d: %s", path, version, error)
-        self._done[path] = version
+            files = 0
+        self._due[path] = version + max(LEAST_COMMITS, files // 10)
+
+
+def checkpoint(path: Path) -> int:
+    """Checkpoint a log and drop superseded checkpoints; returns how many files the table has."""
+    table = DeltaTable(str(path))
+    table.create_checkpoint()
+    old = sorted((path / "_delta_log").glob("*.checkpoint.parquet"))[:-KEPT]
+    for superseded in old:
+        superseded.unlink(missing_ok=True)
+    return len(table.file_uris())

@@ -103,8 +103,8 @@ class Worker(ABC):
                     break
                 self.failures += 1
                 self._note("waiting", error)
-                wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (self.failures - 1))
-                self._stopping.wait(wait)
+                doublings = min(self.failures - 1, 10)  # years of failures must not overflow
+                self._stopping.wait(min(_LONGEST_WAIT, _FIRST_WAIT * 2**doublings))
         self.state = "stopped"
 
     def _note(self, state: str, error: Exception) -> None:
@@ -159,10 +159,10 @@ class IngestWorker(Worker):
 
     def _run(self) -> None:
         ingest = self._ingest = self._make()
-        self._begin(ingest)
-        self.state = "running"
         seen = 0
         try:
+            self._begin(ingest)
+            self.state = "running"
             while not self._stopping.is_set():
                 self._awake.wait(0.5)
                 self._awake.clear()

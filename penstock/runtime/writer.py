@@ -22,6 +22,7 @@ __all__ = ["RevisionWriter", "live_path", "revision_path"]
 
 _DATA_ACTIONS = ("add", "remove", "cdc")
 _RECENT_BYTES = 64 << 20
+_RECENT_COMMITS = 256  # small tables weigh far more than the bytes of their rows
 
 
 def live_path(warehouse: Path, name: TableName) -> Path:
@@ -52,6 +53,7 @@ class RevisionWriter:
         self.path = revision_path(warehouse, name, revision)
         self.recent = RecentRows(_RECENT_BYTES)
         self._about = dict(about or {})
+        self._mirrored = -1  # the newest commit of the revision that live shows
         DeltaLog.create(self.path, schema, description=f"{name} revision {revision}")
         self.log = DeltaLog.take(self.path, token)
         self.live: DeltaLog | None = None
@@ -80,22 +82,35 @@ class RevisionWriter:
             version = self.log.commit(adds, txns, {**described, **(info or {})})
             if rows is not None:
                 self.recent.put(version, rows)
-            if self.live is not None and adds:
-                self._mirror(version, adds)
+            self._show(version, adds)
         return version
 
     # --- the mirror -----------------------------------------------------------------------
+    def _show(self, version: int, adds: list[Action]) -> None:
+        """Mirror the commit just made; after one that could not be mirrored, all since then."""
+        if self.live is None:
+            return
+        if self._mirrored != version - 1:
+            self.catch_up_mirror()
+            return
+        if adds:
+            self._mirror(version, adds)
+        self._mirrored = version
+
     def catch_up_mirror(self) -> int:
-        """Mirror what a crash left behind; returns how many commits that were."""
-        assert self.live is not None  # noqa: S101
-        marker = self.live.txn(self._marker)
-        done = 0
-        for version, actions in self.log.commits(after=-1 if marker is None else marker):
-            data = [a for a in actions if any(kind in a for kind in _DATA_ACTIONS)]
-            if data:
-                self._mirror(version, data)
-                done += 1
-        return done
+        """Mirror what a crash or a failed commit left behind; returns how many commits."""
+        if self.live is None:
+            return 0
+        with self.log.lock:
+            marker = self.live.txn(self._marker)
+            done = 0
+            for version, actions in self.log.commits(after=-1 if marker is None else marker):
+                data = [a for a in actions if any(kind in a for kind in _DATA_ACTIONS)]
+                if data:
+                    self._mirror(version, data)
+                    done += 1
+            self._mirrored = self.log.version
+            return done
 
     @property
     def _marker(self) -> str:
@@ -125,7 +140,7 @@ class RecentRows:
             return
         self._rows[version] = rows
         self._held += rows.nbytes
-        while self._held > self._limit:
+        while self._held > self._limit or len(self._rows) > _RECENT_COMMITS:
             _, old = self._rows.popitem(last=False)
             self._held -= old.nbytes
 

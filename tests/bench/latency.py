@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from penstock.settings import Settings
 
 MARK = "BENCH"
+COLUMNS = ["ticker", "traded_at", "partition", "offset"]
 
 
 def produce(rate: float, seconds: float, began) -> None:
@@ -83,14 +84,18 @@ def measure(rate: float, seconds: float, warm_up: float) -> dict:
     sender.start()
     expected = int(rate * seconds)
     latencies: list[tuple[float, float]] = []
+    places: set[tuple[int, int]] = set()
     deadline = time.time() + seconds + 60
     while len(latencies) < expected and time.time() < deadline:
         if sender.exitcode not in (None, 0):
             raise SystemExit("the producer failed; see above")
         for seen, adds in reader.poll():
             for add in adds:
-                rows = pq.read_table(table / add["path"], columns=["ticker", "traded_at"])
+                rows = pq.read_table(table / add["path"], columns=COLUMNS)
                 rows = rows.filter(pc.starts_with(rows["ticker"], MARK))
+                places.update(
+                    zip(rows["partition"].to_pylist(), rows["offset"].to_pylist(), strict=True)
+                )
                 sent = pc.cast(rows["traded_at"], "int64").to_pylist()
                 latencies.extend((at / 1e6, seen - at / 1e6) for at in sent)
         time.sleep(0.005)
@@ -101,6 +106,7 @@ def measure(rate: float, seconds: float, warm_up: float) -> dict:
         "seconds": seconds,
         "sent": expected,
         "seen": len(latencies),
+        "distinct": len(places),
         "p50": _quantile(steady, 0.5),
         "p90": _quantile(steady, 0.9),
         "p99": _quantile(steady, 0.99),
@@ -121,7 +127,7 @@ def main() -> int:
     complete = True
     for rate in options.rate or [10, 2000]:
         result = measure(rate, options.seconds, options.warm_up)
-        complete = complete and result["seen"] == result["sent"]
+        complete = complete and result["seen"] == result["distinct"] == result["sent"]
         print(json.dumps(result), flush=True)
     return 0 if complete else 1
 

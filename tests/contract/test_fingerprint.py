@@ -175,3 +175,17 @@ def test_an_unknown_column_names_the_line_and_disables_only_its_table(lab):
 def test_keys_must_be_returned(lab):
     found = lab.analyse(PLAIN.replace("kind=Rows()", 'kind=Rows(), keys=("nope",)'))
     assert "the keys of silver.t name nope" in found.broken[0].reason
+
+
+def test_wide_plans_are_read_to_their_end(lab):
+    """Spark shortens plans it prints by default: a change in column 30 must show all the same."""
+    columns = ", ".join(f'F.lit({n}).alias("c{n}")' for n in range(40))
+    wide = PLAIN.replace('"ticker", ', f"{columns}, ")
+    assert lab.of(wide) != lab.of(wide.replace('F.lit(33).alias("c33")', 'F.lit(99).alias("c33")'))
+    clock = wide.replace('F.lit(33).alias("c33")', 'F.current_timestamp().alias("c33")')
+    assert "a replay would give other rows" in lab.analyse(clock).broken[0].reason
+
+
+def test_text_that_looks_like_an_expression_id_is_not_one(lab):
+    body = PLAIN.replace('F.col("price") > 10', 'F.col("ticker") == "#1"')
+    assert lab.of(body) != lab.of(body.replace('"#1"', '"#2"'))

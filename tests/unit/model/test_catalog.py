@@ -21,7 +21,7 @@ def names(catalog: Catalog) -> list[str]:
 def test_a_missing_input_switches_off_everything_above_it():
     catalog = Catalog.build(
         [
-            declare("gold.c", "silver.b", "silver.a"),
+            declare("gold.c", "silver.b"),
             declare("silver.b", "silver.a"),
             declare("silver.a", "silver.a0"),
             declare("silver.a0", "silver.a00"),

@@ -43,6 +43,7 @@ def contract(**changes) -> Contract:
         "gold.../x",
         "gold.a/b",
         "gold.é",
+        "gold.x\n",
     ],
 )
 def test_names_that_could_leave_their_folder_are_refused(text):

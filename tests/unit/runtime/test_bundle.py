@@ -82,3 +82,11 @@ def test_a_broken_module_disables_itself_alone(project):
     assert "jobs/worse.py:1:" in reasons["jobs.worse"]
     # silver.n reads bronze.n, which nobody declares: off for its own reason, not theirs
     assert "silver.n reads bronze.n" in reasons["silver.n"]
+
+
+def test_dataclasses_with_postponed_annotations_work_in_a_bundle(project):
+    (project / "jobs" / "shapes.py").write_text(
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n\n"
+        "@dataclass(frozen=True)\nclass Point:\n    x: int\n"
+    )
+    assert Bundle(project, "jobs").load("jobs.shapes").Point(3).x == 3

@@ -152,3 +152,35 @@ def test_time_travel_and_change_feed_work_on_live(tmp_path):
     feed = pa.table(DeltaTable(path).load_cdf(starting_version=version + 1).read_all())
     assert feed["n"].to_pylist() == [2]
     assert feed["_change_type"].to_pylist() == ["insert"]
+
+
+def test_a_mirror_that_failed_once_is_made_up_for(tmp_path, monkeypatch):
+    """A full disk hits only live's commit: the next commit, or a new follower, shows both."""
+    table = writer(tmp_path, 1)
+    table.append(write_arrow(rows(1), table.path), {"in": 1})
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(table.live, "commit", full)
+    with pytest.raises(OSError, match="No space"):
+        table.append(write_arrow(rows(2), table.path), {"in": 2})
+    monkeypatch.undo()
+    table.append(write_arrow(rows(3), table.path), {"in": 3})
+    assert read(live_path(tmp_path, NAME)) == [1, 2, 3]
+    writer(tmp_path, 2)
+    assert read(live_path(tmp_path, NAME)) == [1, 2, 3]
+
+
+def test_checkpoints_do_not_pile_up_and_readers_keep_working(path):
+    from penstock.runtime.upkeep import KEPT, checkpoint
+
+    log = DeltaLog.take(path, 1)
+    for value in range(5):
+        append(log, value)
+        assert checkpoint(path) == value + 1
+    kept = list((path / "_delta_log").glob("*.checkpoint.parquet"))
+    assert len(kept) == KEPT
+    assert read(path) == [0, 1, 2, 3, 4]
+    assert DeltaTable(str(path), version=3).to_pyarrow_table().num_rows == 2
+    assert DeltaLog.take(path, 2).txn(LEASE) == 2
