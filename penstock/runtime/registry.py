@@ -256,10 +256,10 @@ class Registry:
     def wish(self, stream: str, *, running: bool, restart: bool, said_by: str) -> None:
         self._run(
             "insert into wish (stream, running, restarts, said_by) "
-            "values (:stream, :running, :restart, :said_by) on conflict (stream) do update set "
+            "values (:name, :running, :restart, :said_by) on conflict (stream) do update set "
             "running = excluded.running, restarts = wish.restarts + excluded.restarts, "
             "said_by = excluded.said_by, said_at = now()",
-            stream=stream,
+            name=stream,  # `stream` is a word pg8000 keeps for itself
             running=running,
             restart=int(restart),
             said_by=said_by,
