@@ -30,9 +30,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from penstock.errors import ServiceFailed
 from penstock.platform.files import write_private
 from penstock.platform.spec import PlatformSpec
+from penstock.runtime.kafka import client_options
 from penstock.settings import Settings
 
-__all__ = ["EVERY_ACL", "broker_answers", "client_config", "provision"]
+__all__ = ["EVERY_ACL", "broker_answers", "provision"]
 
 _TIMEOUT = 30.0
 EVERY_ACL = AclBindingFilter(
@@ -47,23 +48,12 @@ EVERY_ACL = AclBindingFilter(
 _ITERATIONS = 4096  # the least SCRAM-SHA-512 takes; the passwords are long and random
 
 
-def client_config(settings: Settings, user: str) -> dict[str, Any]:
-    """librdkafka's settings to speak to this stack's broker as one of its users."""
-    return {
-        "bootstrap.servers": settings.kafka_bootstrap,
-        **settings.kafka_security,
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.username": user,
-        "sasl.password": settings.secret(f"kafka-{user}"),
-    }
-
-
 def _quiet(kind: int, reason: str, *_: Any) -> None:
     """Swallow librdkafka's own complaints: while a broker starts, refusals are expected."""
 
 
 def _admin(settings: Settings) -> AdminClient:
-    return AdminClient(client_config(settings, "admin") | {"log_level": 0, "error_cb": _quiet})
+    return AdminClient(client_options(settings, "admin") | {"log_level": 0, "error_cb": _quiet})
 
 
 def broker_answers(settings: Settings, timeout: float = 2.0) -> bool:

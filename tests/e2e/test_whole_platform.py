@@ -15,10 +15,10 @@ import pytest
 from confluent_kafka import Consumer
 
 from penstock.platform.http import ask
-from penstock.platform.kafka_admin import client_config
 from penstock.platform.postgres_admin import connect
 from penstock.platform.secrets import secret_names
 from penstock.platform.stack import Stack
+from penstock.runtime.kafka import client_options
 from penstock.settings import Settings
 
 pytestmark = [pytest.mark.platform, pytest.mark.slow]
@@ -43,7 +43,7 @@ def _processes(stack: Stack) -> list[psutil.Process]:
 
 def test_a_change_in_the_shop_arrives_with_before_and_after(whole: Stack) -> None:
     consumer = Consumer(
-        client_config(whole.settings, "supervisor")
+        client_options(whole.settings, "supervisor")
         | {"group.id": f"penstock-{uuid.uuid4().hex}", "auto.offset.reset": "earliest"}
     )
     consumer.subscribe(["shop.public.users"])

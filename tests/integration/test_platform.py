@@ -13,9 +13,9 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from penstock.platform.http import ask
-from penstock.platform.kafka_admin import client_config
 from penstock.platform.postgres_admin import connect
 from penstock.platform.stack import Event, Stack
+from penstock.runtime.kafka import client_options
 
 pytestmark = pytest.mark.platform
 LIGHT = ["postgres", "kafka", "registry"]
@@ -55,7 +55,7 @@ def test_everything_listens_on_loopback_only(stack: Stack) -> None:
 
 
 def test_topics_are_what_the_spec_says(stack: Stack) -> None:
-    admin = AdminClient(client_config(stack.settings, "admin"))
+    admin = AdminClient(client_options(stack.settings, "admin"))
     found = admin.list_topics(timeout=10).topics
     for topic in stack.spec.topics:
         assert len(found[topic.name].partitions) == topic.partitions
@@ -68,7 +68,7 @@ def test_a_record_as_large_as_allowed_goes_through_and_a_larger_one_does_not(sta
     limit = stack.spec.max_message_bytes
     seen: list[str | None] = []
     producer = Producer(
-        client_config(stack.settings, "demo-producer")
+        client_options(stack.settings, "demo-producer")
         | {"message.max.bytes": 4 * limit, "compression.type": "none"}
     )
     for size in (limit - 200, limit + 1000):
@@ -114,7 +114,7 @@ def test_postgres_speaks_logical_replication_and_holds_the_shop(stack: Stack) ->
 
 def test_a_killed_service_comes_back_with_its_data(stack: Stack) -> None:
     value = uuid.uuid4().hex.encode()
-    producer = Producer(client_config(stack.settings, "demo-producer") | {"acks": "all"})
+    producer = Producer(client_options(stack.settings, "demo-producer") | {"acks": "all"})
     producer.produce("trades", value, partition=0)
     assert producer.flush(20) == 0
     with connect(stack.settings, "shop", "shop") as shop:
@@ -136,7 +136,7 @@ def test_a_killed_service_comes_back_with_its_data(stack: Stack) -> None:
 def _values(stack: Stack) -> set[bytes]:
     """What `trades` holds now, read as the supervisor does."""
     consumer = Consumer(
-        client_config(stack.settings, "supervisor")
+        client_options(stack.settings, "supervisor")
         | {"group.id": f"penstock-{uuid.uuid4().hex}", "auto.offset.reset": "earliest"}
         | {"enable.partition.eof": True}
     )

@@ -17,8 +17,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from penstock.platform.kafka_admin import client_config
 from penstock.platform.stack import Stack
+from penstock.runtime.kafka import client_options
 
 pytestmark = pytest.mark.platform
 ALLOWED, DENIED = "allowed", "denied"
@@ -51,7 +51,7 @@ def _outcome(attempt: Attempt, stack: Stack, user: str) -> str:
 def _produce(topic: str) -> Attempt:
     def attempt(stack: Stack, user: str) -> None:
         errors: list[str] = []
-        producer = Producer(client_config(stack.settings, user) | {"message.timeout.ms": 15000})
+        producer = Producer(client_options(stack.settings, user) | {"message.timeout.ms": 15000})
         producer.produce(topic, b"x", b"k", on_delivery=lambda e, _: e and errors.append(e.name()))
         producer.flush(20)
         if errors:
@@ -64,7 +64,7 @@ def _transact(prefix: str) -> Attempt:
     def attempt(stack: Stack, user: str) -> None:
         name = f"{prefix}{uuid.uuid4().hex[:6]}"
         Producer(
-            client_config(stack.settings, user) | {"transactional.id": name}
+            client_options(stack.settings, user) | {"transactional.id": name}
         ).init_transactions(10)
 
     return attempt
@@ -75,7 +75,7 @@ def _consume(topic: str, group: str) -> Attempt:
 
     def attempt(stack: Stack, user: str) -> None:
         consumer = Consumer(
-            client_config(stack.settings, user)
+            client_options(stack.settings, user)
             | {"group.id": f"{group}{uuid.uuid4().hex[:6]}", "auto.offset.reset": "earliest"}
             | {"enable.partition.eof": True}
         )
@@ -100,7 +100,7 @@ def _end_offset(topic: str) -> Attempt:
     """What lag is made of: needs DESCRIBE only."""
 
     def attempt(stack: Stack, user: str) -> None:
-        consumer = Consumer(client_config(stack.settings, user) | {"group.id": "unused"})
+        consumer = Consumer(client_options(stack.settings, user) | {"group.id": "unused"})
         try:
             consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)
         finally:
@@ -111,12 +111,12 @@ def _end_offset(topic: str) -> Attempt:
 
 def _create_topic(stack: Stack, user: str) -> None:
     name = f"made-by-{user}-{uuid.uuid4().hex[:6]}"
-    admin = AdminClient(client_config(stack.settings, user))
+    admin = AdminClient(client_options(stack.settings, user))
     admin.create_topics([NewTopic(name, 1, 1)])[name].result(10)
 
 
 def _change_topic(stack: Stack, user: str) -> None:
-    admin = AdminClient(client_config(stack.settings, user))
+    admin = AdminClient(client_options(stack.settings, user))
     entry = ConfigEntry("retention.ms", "86400000", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, "trades", incremental_configs=[entry])
     admin.incremental_alter_configs([resource])[resource].result(10)
@@ -165,7 +165,7 @@ def test_matrix(stack: Stack, user: str, operation: str) -> None:
 
 def test_the_producer_may_write_idempotently(stack: Stack) -> None:
     errors: list[str] = []
-    config = client_config(stack.settings, "demo-producer") | {"enable.idempotence": True}
+    config = client_options(stack.settings, "demo-producer") | {"enable.idempotence": True}
     producer = Producer(config)
     producer.produce("trades", b"x", on_delivery=lambda e, _: e and errors.append(e.name()))
     assert producer.flush(20) == 0
@@ -182,7 +182,7 @@ def test_the_producer_may_write_idempotently(stack: Stack) -> None:
     ],
 )
 def test_nobody_comes_in_without_the_right_password(stack: Stack, change: dict[str, str]) -> None:
-    config = client_config(stack.settings, "watch") | change | {"log_level": 0}
+    config = client_options(stack.settings, "watch") | change | {"log_level": 0}
     with pytest.raises(KafkaException):
         AdminClient(config).list_topics(timeout=4)
 
@@ -205,7 +205,7 @@ def test_a_right_that_is_not_in_the_spec_is_taken_away(stack: Stack) -> None:
         ResourceType.TOPIC, "trades", ResourcePatternType.LITERAL, "User:watch", "*",
         AclOperation.READ, AclPermissionType.ALLOW,
     )  # fmt: skip
-    admin = AdminClient(client_config(stack.settings, "admin"))
+    admin = AdminClient(client_options(stack.settings, "admin"))
     admin.create_acls([extra])[extra].result(10)
     stack.up(only=["kafka"])
     found = admin.describe_acls(_any_filter()).result(10)
