@@ -14,10 +14,12 @@ time cap still hold there.
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -55,12 +57,23 @@ class Guard:
         self._since: float | None = None
         self._broken: QueryRefused | None = None
         self._give_up_at = 0.0
+        self._cancelled = False
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="query-guard", daemon=True)
 
     def __enter__(self) -> Guard:
+        self._hear_ctrl_c()
         self._thread.start()
         return self
+
+    def _hear_ctrl_c(self) -> None:
+        """Have signals written to a pipe too: the engine may not return to Python to see them."""
+        self._ears: tuple[int, int] | None = None
+        if threading.current_thread() is threading.main_thread():
+            self._ears = os.pipe()
+            for end in self._ears:
+                os.set_blocking(end, False)
+            self._deafened = signal.set_wakeup_fd(self._ears[1], warn_on_full_buffer=False)
 
     def __exit__(
         self,
@@ -70,6 +83,10 @@ class Guard:
     ) -> None:
         self._closed.set()
         self._thread.join()
+        if self._ears is not None:
+            signal.set_wakeup_fd(self._deafened)
+            for end in self._ears:
+                os.close(end)
 
     @property
     def used_s(self) -> float:
@@ -81,6 +98,11 @@ class Guard:
     def broken(self) -> QueryRefused | None:
         """Which cap was passed, if one was."""
         return self._broken
+
+    @property
+    def cancelled(self) -> bool:
+        """True after Ctrl-C."""
+        return self._cancelled
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -101,9 +123,21 @@ class Guard:
         while not self._closed.wait(_STEP_S):
             if self._since is None:
                 continue
+            self._listen()
             self._broken = self._broken or self._passed()
             if self._broken:
                 self._stop(self._broken)
+
+    def _listen(self) -> None:
+        """On Ctrl-C interrupt the engine until it stops; end the process if it never does."""
+        if self._ears is not None and not self._cancelled:
+            with suppress(BlockingIOError):
+                self._cancelled = signal.SIGINT in os.read(self._ears[0], 64)
+                self._give_up_at = time.monotonic() + _GRACE_S
+        if self._cancelled:
+            self._interrupt()
+            if self._last_resort is not None and time.monotonic() > self._give_up_at:
+                os._exit(130)
 
     def _passed(self) -> QueryRefused | None:
         now = time.monotonic()

@@ -219,6 +219,8 @@ def _translated(guard: Guard, versions: Mapping[str, int]) -> Iterator[None]:
         with sandbox.ctrl_c():
             yield
     except duckdb.Error as error:
+        if guard.cancelled:
+            raise KeyboardInterrupt from None
         raise (guard.broken or _our_error(error, versions)) from None
 
 
