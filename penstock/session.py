@@ -22,7 +22,6 @@ _CONF = {
     "spark.sql.leafNodeDefaultParallelism": "1",  # rows handed over from memory are few
     "spark.sql.adaptive.enabled": "false",  # its extra stages cost tiny batches more than they save
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.debug.maxToStringFields": "1000000",  # fingerprints read plans: never cut them
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.minBatchesToRetain": "2",
     # Checkpoints are disposable here. Spark's default manager forks a `readlink` per rename.

@@ -25,7 +25,7 @@ from penstock.errors import DefinitionError
 from penstock.model.definition import Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["fingerprint", "meaning_of_function", "plan_text"]
 
@@ -85,12 +85,25 @@ def plan_text(frame: DataFrame, udfs: Mapping[str, Any] | None = None) -> str:
 
     A Python UDF shows in a plan by its name alone: put what it does in the name's place.
     """
-    text = frame._jdf.queryExecution().analyzed().treeString()
+    with _whole_plans(frame.sparkSession):
+        text = frame._jdf.queryExecution().analyzed().treeString()
     for name, function in (udfs or {}).items():
         text = text.replace(f"{name}(", f"udf_{meaning_of_function(function)}(")
     text = _LAMBDA.sub("lambda v#", text)
     seen: dict[str, str] = {}
     return _EXPRESSION_ID.sub(lambda m: seen.setdefault(m[1], f"#{len(seen)}"), text)
+
+
+@contextmanager
+def _whole_plans(session: SparkSession) -> Iterator[None]:
+    """Spark cuts wide plans short when it prints them; only here is the whole of one needed."""
+    key = "spark.sql.debug.maxToStringFields"
+    before = session.conf.get(key)
+    session.conf.set(key, "1000000")
+    try:
+        yield
+    finally:
+        session.conf.set(key, before)
 
 
 def _refuse_clocks(table: Table, frame: DataFrame, plan: str) -> None:
