@@ -98,7 +98,7 @@ def plan_text(frame: DataFrame, udfs: Mapping[str, Any] | None = None) -> str:
 def _whole_plans(session: SparkSession) -> Iterator[None]:
     """Spark cuts wide plans short when it prints them; only here is the whole of one needed."""
     key = "spark.sql.debug.maxToStringFields"
-    before = session.conf.get(key)
+    before = session.conf.get(key) or "25"
     session.conf.set(key, "1000000")
     try:
         yield
