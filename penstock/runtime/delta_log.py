@@ -49,7 +49,7 @@ class DeltaLog:
         self.token = token
         self.lock = threading.RLock()  # one commit at a time within this process
         self._store = LocalStore(prefix=str(path))
-        self._txns: dict[str, int] = {}
+        self._txns: dict[str, int | None] = {}
         self._reload()
 
     # --- opening --------------------------------------------------------------------------
@@ -90,11 +90,8 @@ class DeltaLog:
 
     def txn(self, app_id: str) -> int | None:
         """The newest version recorded for ``app_id``: how idempotence and positions are kept."""
-        if app_id not in self._txns:
-            recorded = self._table.transaction_version(app_id)
-            if recorded is None:
-                return None
-            self._txns[app_id] = recorded
+        if app_id not in self._txns:  # also when there is none: only we could add one
+            self._txns[app_id] = self._table.transaction_version(app_id)
         return self._txns[app_id]
 
     # --- writing --------------------------------------------------------------------------
