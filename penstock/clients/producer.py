@@ -12,7 +12,7 @@ from typing import Any
 import fastavro
 from confluent_kafka import KafkaError, Message, Producer
 
-from penstock.model.definition import Stream
+from penstock.model.stream import Stream
 from penstock.runtime.kafka import MAX_RECORD_BYTES, client_options
 from penstock.runtime.schemas import SchemaRegistry
 from penstock.settings import Settings

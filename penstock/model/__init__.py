@@ -1,24 +1,54 @@
 """What a table is. No Spark session, no input or output."""
 
 from penstock.model.contract import Contract, Matches, OneOf, PlausibleTime, Range, avro_schema
-from penstock.model.definition import EventTime, Stream, Table, stream, table
-from penstock.model.kinds import Rows, Window, hopping, tumbling
+from penstock.model.definition import BATCH, CONTINUOUS, Dedupe, Table, sql_table, table
+from penstock.model.kinds import Enrich, Group, History, Kind, Latest, Rows, Totals
 from penstock.model.names import TableName
+from penstock.model.stream import EventTime, Stream, stream
+from penstock.model.windows import (
+    IntervalJoin,
+    Session,
+    Sliding,
+    Timed,
+    Window,
+    hopping,
+    interval_join,
+    session,
+    sliding,
+    tumbling,
+)
 
 __all__ = [
+    "BATCH",
+    "CONTINUOUS",
     "Contract",
+    "Dedupe",
+    "Enrich",
     "EventTime",
+    "Group",
+    "History",
+    "IntervalJoin",
+    "Kind",
+    "Latest",
     "Matches",
     "OneOf",
     "PlausibleTime",
     "Range",
     "Rows",
+    "Session",
+    "Sliding",
     "Stream",
     "Table",
     "TableName",
+    "Timed",
+    "Totals",
     "Window",
     "avro_schema",
     "hopping",
+    "interval_join",
+    "session",
+    "sliding",
+    "sql_table",
     "stream",
     "table",
     "tumbling",

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
-from penstock.model.definition import Stream, Table
+from penstock.model.definition import Table
 from penstock.model.names import TableName
+from penstock.model.stream import Stream
 
 __all__ = ["Broken", "Catalog"]
 

@@ -1,4 +1,4 @@
-"""Declaring tables: ``stream`` for a topic kept as bronze, ``table`` for everything above it.
+"""Declaring tables above bronze: ``table`` on a pure function, ``sql_table`` on one query.
 
 A declaration remembers the file and line it stands on; everything that is wrong with it is said
 at once, with that place and with what to write instead.
@@ -6,67 +6,50 @@ at once, with that place and with what to write instead.
 
 from __future__ import annotations
 
+import string
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import Path
-from types import FrameType
+from datetime import timedelta
 from typing import Any
 
-from penstock.errors import DefinitionError
-from penstock.model.contract import Contract
-from penstock.model.kinds import Kind, Window
+from penstock.model.duration import micros, parse_duration
+from penstock.model.kinds import Kind, Latest, Rows, Totals
 from penstock.model.names import TableName, is_identifier
+from penstock.model.place import Place, caller, parse_name, raise_if
+from penstock.model.stream import Stream
 
-__all__ = ["EventTime", "Place", "Stream", "Table", "stream", "table"]
+__all__ = ["BATCH", "CONTINUOUS", "Dedupe", "Table", "sql_table", "table"]
 
 # A transform takes one DataFrame per input and returns one. Typed loosely on purpose: the model
 # knows no Spark.
 Transform = Callable[..., Any]
 
-
-class EventTime(StrEnum):
-    """Where a stream's event time comes from."""
-
-    RECORD = "record"  # the record's CreateTime, set by its producer
-    INGEST = "ingest"  # the time bronze stored: processing time that a replay repeats
+CONTINUOUS = "continuous"
+BATCH = "batch"
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where in the author's code something is declared."""
+class Dedupe:
+    """Of rows with the same key, only the first one counts.
 
-    file: str
-    line: int
+    A row is a duplicate when a row with the same key was taken in at most ``within`` before it, by
+    ingest time: what is remembered is bounded, and a replay decides the same.
+    """
 
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+    key: tuple[str, ...]
+    within: str = "1 hour"
 
-
-@dataclass(frozen=True)
-class Stream:
-    """A Kafka topic kept, byte for byte, as an append-only bronze table."""
-
-    name: TableName
-    topic: str
-    contract: Contract
-    event_time: EventTime | str
-    owner: str
-    doc: str
-    place: Place
+    def problems(self) -> list[str]:
+        try:
+            parse_duration(self.within)
+        except ValueError as error:
+            return [f"dedupe within: {error}"]
+        return [] if self.key else ["dedupe needs a key: the columns that name a row"]
 
     @property
-    def event_time_field(self) -> str | None:
-        """The payload field that holds the event time, if it comes from the payload."""
-        return None if isinstance(self.event_time, EventTime) else self.event_time
-
-    def describe(self) -> dict[str, Any]:
-        return {
-            "topic": self.topic,
-            "contract": self.contract.describe(),
-            "event_time": str(self.event_time),
-        }
+    def within_us(self) -> int:
+        return micros(parse_duration(self.within))
 
 
 @dataclass(frozen=True)
@@ -81,49 +64,34 @@ class Table:
     owner: str
     doc: str
     place: Place
+    dedupe: Dedupe | None = None
+    freshness: str = CONTINUOUS
+    query: str | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.transform(*args, **kwargs)
 
+    @property
+    def every(self) -> timedelta | None:
+        """How long the table may wait for what is new; None: it does not run by itself."""
+        if self.freshness == BATCH:
+            return None
+        return timedelta(0) if self.freshness == CONTINUOUS else parse_duration(self.freshness)
+
     def describe(self) -> dict[str, Any]:
-        """The declared meaning, without the code: part of fingerprint and manifest."""
-        return {
+        """The declared meaning, without the code: part of fingerprint and manifest.
+
+        How fresh a table is kept is not part of what it means.
+        """
+        told = {
             "name": str(self.name),
             "inputs": {argument: str(name) for argument, name in self.inputs.items()},
             "keys": list(self.keys),
             **self.kind.describe(),
         }
-
-
-def stream(
-    name: str,
-    *,
-    topic: str,
-    contract: Contract,
-    event_time: EventTime | str = EventTime.RECORD,
-    owner: str = "",
-    doc: str = "",
-) -> Stream:
-    """Declare a topic and the bronze table that keeps it.
-
-    Args:
-        name: ``bronze.<name>``.
-        topic: the Kafka topic.
-        contract: schema and rules; rows that break it never reach silver, and never get lost.
-        event_time: ``EventTime.RECORD``, ``EventTime.INGEST`` or the name of a timestamp field.
-    """
-    place = _caller(sys._getframe(1))
-    table_name = _table_name(name, place)
-    problems = list(contract.problems())
-    if table_name.layer != "bronze":
-        problems.append(f"a stream is kept in the bronze layer: name it bronze.{table_name.name}")
-    if not isinstance(event_time, EventTime) and event_time not in contract.columns:
-        problems.append(
-            f"event_time is {event_time!r}, which is neither an EventTime nor a field; "
-            f"the fields are {', '.join(contract.columns)}"
-        )
-    _raise_if(problems, f"stream {name}", place)
-    return Stream(table_name, topic, contract, event_time, owner, doc, place)
+        if self.dedupe is not None:
+            told["dedupe"] = {"key": list(self.dedupe.key), "within_us": self.dedupe.within_us}
+        return told
 
 
 def table(
@@ -132,6 +100,8 @@ def table(
     inputs: Mapping[str, Stream | Table | str],
     kind: Kind,
     keys: tuple[str, ...] = (),
+    dedupe: Dedupe | None = None,
+    freshness: str = CONTINUOUS,
     owner: str = "",
 ) -> Callable[[Transform], Table]:
     """Declare a table on a pure function of DataFrames.
@@ -139,73 +109,141 @@ def table(
     Args:
         name: ``silver.<name>`` or ``gold.<name>``.
         inputs: argument of the function -> what it reads (a stream, a table, or its name).
-        kind: ``Rows()``, ``tumbling(...)`` or ``hopping(...)``.
+        kind: what the table is; see docs/definitions.md.
         keys: the columns that identify a row.
+        dedupe: for a table that decodes a stream: which rows are the same row sent again.
+        freshness: ``continuous``, ``batch`` (it runs when told to) or a length of time, such as
+            ``5 minutes``: how long the table may wait for what is new.
 
     The function never sees mode, clock, path or session: the same object runs as a stream and in
     batch.
     """
-    place = _caller(sys._getframe(1))
+    place = caller(sys._getframe(1))
 
     def declare(transform: Transform) -> Table:
-        table_name = _table_name(name, place)
-        sources = {argument: _input_name(given, place) for argument, given in inputs.items()}
-        declared = Table(
-            name=table_name,
-            inputs=sources,
-            kind=kind,
-            transform=transform,
-            keys=tuple(keys),
-            owner=owner,
-            doc=(transform.__doc__ or "").strip(),
-            place=place,
-        )
-        _raise_if(_table_problems(declared), f"table {name}", place)
-        return declared
+        return _declared(name, inputs, kind, transform, keys, dedupe, freshness, owner, None, place)
 
     return declare
 
 
-def _table_problems(declared: Table) -> list[str]:
-    found = list(declared.kind.problems())
+def sql_table(
+    name: str,
+    *,
+    inputs: Mapping[str, Stream | Table | str],
+    kind: Kind,
+    query: str,
+    keys: tuple[str, ...] = (),
+    dedupe: Dedupe | None = None,
+    freshness: str = CONTINUOUS,
+    owner: str = "",
+    doc: str = "",
+) -> Table:
+    """Declare a table on one SQL query; ``{argument}`` stands where the query reads an input.
+
+    Example:
+        >>> RETURNS = sql_table("gold.returns_by_reason", inputs={"returns": "silver.returns"},
+        ...     kind=Group(by=("reason",)), keys=("reason",),
+        ...     query="select reason, count(*) as returns from {returns} group by reason")
+    """
+    place = caller(sys._getframe(1))
+
+    def run(**frames: Any) -> Any:
+        session = next(iter(frames.values())).sparkSession
+        return session.sql(query, **frames)
+
+    run.__doc__ = doc
+    return _declared(name, inputs, kind, run, keys, dedupe, freshness, owner, query, place)
+
+
+def _declared(
+    name: str,
+    inputs: Mapping[str, Stream | Table | str],
+    kind: Kind,
+    transform: Transform,
+    keys: tuple[str, ...],
+    dedupe: Dedupe | None,
+    freshness: str,
+    owner: str,
+    query: str | None,
+    place: Place,
+) -> Table:
+    names = {
+        argument: parse_name(given, place) if isinstance(given, str) else given.name
+        for argument, given in inputs.items()
+    }
+    keyed = getattr(kind, "output_keys", ())
+    declared = Table(
+        name=parse_name(name, place),
+        inputs=names,
+        kind=kind,
+        transform=transform,
+        keys=tuple(keys) or keyed,
+        owner=owner,
+        doc=(transform.__doc__ or "").strip(),
+        place=place,
+        dedupe=dedupe,
+        freshness=freshness,
+        query=query,
+    )
+    raise_if(_problems(declared), f"table {name}", place)
+    return declared
+
+
+def _problems(declared: Table) -> list[str]:
+    kind = declared.kind
+    found = [*kind.problems(), *kind.key_problems(declared.keys)]
     if declared.name.layer not in ("silver", "gold"):
         found.append(f"tables live in silver or gold, not in {declared.name.layer}")
-    if not declared.inputs:
-        found.append("it reads nothing: give inputs={'argument': what it reads}")
-    code = getattr(declared.transform, "__code__", None)
-    arguments = list(code.co_varnames[: code.co_argcount]) if code else []
-    if code and arguments != list(declared.inputs):
-        found.append(
-            f"the function takes ({', '.join(arguments)}) but inputs names "
-            f"({', '.join(declared.inputs)}): make them the same, in the same order"
-        )
+    found.extend(_input_problems(declared))
     found.extend(
         f"key {key!r} is not a column name" for key in declared.keys if not is_identifier(key)
     )
-    if isinstance(declared.kind, Window) and "window_start" not in declared.keys:
-        found.append("a window table has window_start among its keys")
-    if len(declared.inputs) > 1:
-        found.append("rows and window tables read exactly one input")
+    if declared.dedupe is not None:
+        found.extend(declared.dedupe.problems())
+        if not isinstance(kind, Rows | Totals | Latest):
+            found.append(f"dedupe is for tables that decode a stream, not for {kind.word} tables")
+    try:
+        waits = declared.every
+    except ValueError as error:
+        found.append(f"freshness is 'continuous', 'batch' or a length of time: {error}")
+    else:
+        if declared.freshness not in (BATCH, CONTINUOUS) and waits == timedelta(0):
+            found.append("freshness of no time at all: write 'continuous'")
     return found
 
 
-def _input_name(given: Stream | Table | str, place: Place) -> TableName:
-    return _table_name(given, place) if isinstance(given, str) else given.name
+def _input_problems(declared: Table) -> list[str]:
+    if not declared.inputs:
+        return ["it reads nothing: give inputs={'argument': what it reads}"]
+    found = []
+    least, most = declared.kind.arity
+    count = len(declared.inputs)
+    if not least <= count <= most:
+        wanted = str(least) if least == most else f"{least} to {most}"
+        found.append(f"a {declared.kind.word} table reads {wanted} inputs, not {count}")
+    if len(set(declared.inputs.values())) < count:
+        found.append(
+            "two arguments name the same input: read it once, the function may use it twice"
+        )
+    expected = declared.kind.arguments(list(declared.inputs))
+    if declared.query is not None:
+        return [*found, *_query_problems(declared.query, expected)]
+    code = getattr(declared.transform, "__code__", None)
+    taken = list(code.co_varnames[: code.co_argcount]) if code else expected
+    if taken != expected:
+        found.append(
+            f"the function takes ({', '.join(taken)}) but should take ({', '.join(expected)}): "
+            "its inputs, by the same names and in the same order"
+        )
+    return found
 
 
-def _table_name(text: str, place: Place) -> TableName:
+def _query_problems(query: str, expected: list[str]) -> list[str]:
     try:
-        return TableName.parse(text)
+        used = {field for _, field, _, _ in string.Formatter().parse(query) if field is not None}
     except ValueError as error:
-        raise DefinitionError(f"{place}: {error}.") from None
-
-
-def _raise_if(problems: list[str], what: str, place: Place) -> None:
-    if problems:
-        raise DefinitionError(f"{place}: {what}: {'; '.join(problems)}.")
-
-
-def _caller(frame: FrameType) -> Place:
-    path = Path(frame.f_code.co_filename)
-    # A path relative to the project reads better than this machine's; keep the last four parts.
-    return Place("/".join(path.parts[-3:]), frame.f_lineno)
+        return [f"the query's braces do not match: {error}"]
+    if used == set(expected):
+        return []
+    wanted = ", ".join(f"{{{name}}}" for name in expected)
+    return [f"the query reads {sorted(used) or 'nothing'}, but its inputs are {wanted}"]

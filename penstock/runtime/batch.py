@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from penstock.model.definition import Table
-from penstock.model.kinds import Window
+from penstock.model.windows import Window
 from penstock.runtime.windows import assign_windows
 
 if TYPE_CHECKING:

@@ -29,7 +29,8 @@ from pyspark import cloudpickle
 
 from penstock.errors import PenstockError
 from penstock.model.catalog import Broken, Catalog
-from penstock.model.definition import Stream, Table
+from penstock.model.definition import Table
+from penstock.model.stream import Stream
 
 __all__ = ["Bundle", "store_bundle"]
 

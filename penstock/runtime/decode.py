@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 from penstock.model.contract import Matches, OneOf, PlausibleTime, Range, Rule
-from penstock.model.definition import EventTime, Stream
+from penstock.model.stream import EventTime, Stream
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

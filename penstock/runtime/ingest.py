@@ -22,7 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from penstock.errors import PenstockError
-from penstock.model.definition import Stream
+from penstock.model.stream import Stream
 from penstock.runtime.bronze import (
     BronzeWriter,
     identified_frame,

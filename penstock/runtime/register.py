@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import DefinitionError
 from penstock.model.catalog import Broken, Catalog
 from penstock.model.definition import Table
-from penstock.model.kinds import Window
 from penstock.model.names import TableName
+from penstock.model.windows import Window
 from penstock.runtime.bronze import bronze_schema
 from penstock.runtime.bundle import Bundle, store_bundle
 from penstock.runtime.decode import decode, transform_input

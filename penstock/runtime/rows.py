@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from penstock.model.definition import Stream
+from penstock.model.stream import Stream
 from penstock.runtime import quarantine
 from penstock.runtime.compute import (
     BIG_BATCH_BYTES,

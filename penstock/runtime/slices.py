@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from penstock.model.duration import micros
-from penstock.model.kinds import Window
+from penstock.model.windows import Window
 from penstock.runtime import quarantine
 from penstock.runtime.compute import (
     BIG_BATCH_ROWS,

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from penstock.errors import DefinitionError
 from penstock.model.catalog import Catalog
-from penstock.model.definition import Stream
-from penstock.model.kinds import Window
 from penstock.model.names import TableName
+from penstock.model.stream import Stream
+from penstock.model.windows import Window
 from penstock.runtime import quarantine
 from penstock.runtime.bronze import BronzeWriter
 from penstock.runtime.bundle import Bundle

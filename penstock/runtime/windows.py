@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from penstock.model.duration import micros
-from penstock.model.kinds import Window
+from penstock.model.windows import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.model.definition import Table
-from penstock.model.kinds import Window
+from penstock.model.windows import Window
 from penstock.runtime import quarantine
 from penstock.runtime.batch import recompute
 from penstock.runtime.files import conform, write_arrow

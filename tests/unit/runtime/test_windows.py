@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.duration import micros
-from penstock.model.kinds import Window
+from penstock.model.windows import Window
 from penstock.runtime.windows import first_open_start
 
 windows = st.builds(
