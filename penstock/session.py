@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
-from typing import TYPE_CHECKING
+import shutil
+import tempfile
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 from penstock.errors import EnvironmentProblem
 from penstock.settings import Settings
@@ -11,7 +15,7 @@ from penstock.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["build_session"]
+__all__ = ["build_session", "claim_scratch"]
 
 # Settings that decide results (time zone, ANSI, timestamp encoding) or latency on few cores.
 _CONF = {
@@ -54,8 +58,7 @@ def build_session(
     os.environ["TZ"] = "UTC"
     from pyspark.sql import SparkSession
 
-    scratch = settings.run / "spark"
-    scratch.mkdir(parents=True, exist_ok=True)
+    scratch = claim_scratch(settings.run / "spark")
     builder = SparkSession.builder.appName(app).master(master)
     for key, value in _CONF.items():
         builder = builder.config(key, value)
@@ -81,3 +84,40 @@ def build_session(
     )
     session.sparkContext.setLogLevel("WARN")
     return session
+
+
+_ALIVE = ".alive"
+_held: list[
+    IO[str]
+] = []  # open for as long as this process lives: their locks are its sign of life
+
+
+def claim_scratch(root: Path) -> Path:
+    """A folder for one session's scratch files, after sweeping out those of dead processes.
+
+    Spark empties its folder only when it may leave in peace; one that is killed leaves gigabytes.
+    Who is alive is told by a lock the kernel takes back, not by a pid: pids mean nothing to another
+    container on the same home.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    with (root / ".door").open("w") as door:
+        fcntl.flock(door, fcntl.LOCK_EX)  # one at a time: nobody sweeps a folder being claimed
+        for folder in root.glob("session-*"):
+            if not _is_held(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+        own = Path(tempfile.mkdtemp(dir=root, prefix="session-"))
+        sign = (own / _ALIVE).open("w")
+        fcntl.flock(sign, fcntl.LOCK_EX)
+    _held.append(sign)
+    return own
+
+
+def _is_held(folder: Path) -> bool:
+    try:
+        with (folder / _ALIVE).open("r+") as sign:
+            fcntl.flock(sign, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:  # locked by its owner, or not ours to open
+        return True
+    return False

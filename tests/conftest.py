@@ -69,13 +69,31 @@ def stack(base_settings: Settings) -> Iterator[Stack]:
 
 @pytest.fixture(scope="session")
 def test_project(tmp_path_factory) -> Path:
-    """A copy of the project, so that tests can edit its code."""
+    """A project of its own with the trades tables and two fragile ones; tests may edit its code.
+
+    Not all of ours: a supervisor is up the sooner the fewer tables it has, and tests that kill one
+    again and again wait for it each time.
+    """
     folder = tmp_path_factory.mktemp("project")
     shutil.copy(PROJECT / "pyproject.toml", folder)
     shutil.copy(PROJECT / "requirements.lock", folder)
-    shutil.copytree(PROJECT / "spark_jobs", folder / "spark_jobs")
+    shutil.copytree(PROJECT / "spark_jobs", folder / "spark_jobs", ignore=_not_trades)
     (folder / "spark_jobs" / "fragile.py").write_text(FRAGILE)
     return folder
+
+
+def _not_trades(folder: str, names: list[str]) -> list[str]:
+    """What to leave out: in a folder of tables or contracts, whatever trades do not need."""
+    kept = _TRADES.get(Path(folder).name)
+    return [n for n in names if n == "__pycache__" or (kept is not None and n not in kept)]
+
+
+_TRADES = {
+    "bronze": {"__init__.py", "trades.py"},
+    "silver": {"__init__.py", "trades.py"},
+    "gold": {"__init__.py", "stock_stats.py"},
+    "contracts": {"__init__.py", "trades.avsc"},
+}
 
 
 @pytest.fixture(scope="module")

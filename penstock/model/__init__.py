@@ -1,7 +1,9 @@
 """What a table is. No Spark session, no input or output."""
 
 from penstock.model.contract import Contract, Matches, OneOf, PlausibleTime, Range, avro_schema
+from penstock.model.contract_time import LocalTime
 from penstock.model.definition import BATCH, CONTINUOUS, Dedupe, Table, sql_table, table
+from penstock.model.formats import Avro, Custom, Debezium, Json, Protobuf, Xml
 from penstock.model.kinds import Enrich, Group, History, Kind, Latest, Rows, Totals
 from penstock.model.names import TableName
 from penstock.model.stream import EventTime, Stream, stream
@@ -21,18 +23,24 @@ from penstock.model.windows import (
 __all__ = [
     "BATCH",
     "CONTINUOUS",
+    "Avro",
     "Contract",
+    "Custom",
+    "Debezium",
     "Dedupe",
     "Enrich",
     "EventTime",
     "Group",
     "History",
     "IntervalJoin",
+    "Json",
     "Kind",
     "Latest",
+    "LocalTime",
     "Matches",
     "OneOf",
     "PlausibleTime",
+    "Protobuf",
     "Range",
     "Rows",
     "Session",
@@ -43,6 +51,7 @@ __all__ = [
     "Timed",
     "Totals",
     "Window",
+    "Xml",
     "avro_schema",
     "hopping",
     "interval_join",

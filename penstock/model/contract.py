@@ -10,109 +10,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from decimal import Decimal
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from penstock.model.duration import parse_duration
+from penstock.model.contract_types import SchemaFault, Type, record_type
+from penstock.model.contract_values import Misfit, default_of
+from penstock.model.formats import Avro, Format
 from penstock.model.names import is_identifier
+from penstock.model.rules import Matches, OneOf, PlausibleTime, Range, Rule
 
 __all__ = ["Contract", "Matches", "OneOf", "PlausibleTime", "Range", "Rule", "avro_schema"]
-
-
-@dataclass(frozen=True)
-class Range:
-    """``minimum <= column <= maximum``; leave one end out for an open range."""
-
-    column: str
-    minimum: int | Decimal | None = None
-    maximum: int | Decimal | None = None
-
-    @property
-    def name(self) -> str:
-        return f"range:{self.column}"
-
-    def problems(self) -> list[str]:
-        if self.minimum is None and self.maximum is None:
-            return [f"range on {self.column} has neither a minimum nor a maximum"]
-        if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
-            return [f"range on {self.column}: {self.minimum} is above {self.maximum}"]
-        return []
-
-
-@dataclass(frozen=True)
-class OneOf:
-    """The column holds one of the listed values."""
-
-    column: str
-    values: tuple[str | int, ...]
-
-    @property
-    def name(self) -> str:
-        return f"one_of:{self.column}"
-
-    def problems(self) -> list[str]:
-        return [] if self.values else [f"one_of on {self.column} lists no value"]
-
-
-@dataclass(frozen=True)
-class Matches:
-    """The whole text of the column matches the regular expression."""
-
-    column: str
-    pattern: str
-
-    @property
-    def name(self) -> str:
-        return f"matches:{self.column}"
-
-    def problems(self) -> list[str]:
-        import re
-
-        try:
-            re.compile(self.pattern)
-        except re.error as error:
-            return [f"pattern on {self.column} is not a regular expression: {error}"]
-        return []
-
-
-@dataclass(frozen=True)
-class PlausibleTime:
-    """The event time lies within ``past`` before and ``future`` after the row's ingest time.
-
-    Measured against the ingest time that bronze stored, so that a replay decides the same. This
-    runs before any watermark sees the row: one event from 2038 must not close every window.
-    """
-
-    past: str = "7 days"
-    future: str = "1 minute"
-
-    column: str = "event_time"
-
-    @property
-    def name(self) -> str:
-        return "plausible_time"
-
-    @property
-    def past_delta(self) -> timedelta:
-        return parse_duration(self.past)
-
-    @property
-    def future_delta(self) -> timedelta:
-        return parse_duration(self.future)
-
-    def problems(self) -> list[str]:
-        found = []
-        for text in (self.past, self.future):
-            try:
-                parse_duration(text)
-            except ValueError as error:
-                found.append(str(error))
-        return found
-
-
-Rule = Range | OneOf | Matches | PlausibleTime
 
 
 def avro_schema(path: str | Path) -> dict[str, Any]:
@@ -125,40 +34,58 @@ def avro_schema(path: str | Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Contract:
-    """Schema plus rules of one stream.
+    """Schema, rules and format of one stream.
 
     Args:
         subject: the name under which the schema registry knows the schema.
-        schema: the Avro record schema this code reads with.
+        schema: the Avro record schema this code reads with, whatever the format.
         rules: what must hold beyond types; checked in order, the first broken one is named.
+        format: what the bytes are; see `penstock.model.formats`.
     """
 
     subject: str
     schema: Mapping[str, Any]
     rules: Sequence[Rule] = field(default=())
+    format: Format = field(default_factory=Avro)
 
     def problems(self) -> list[str]:
         """Everything wrong with this contract, in words; empty when it is sound."""
         if self.schema.get("type") != "record" or not self.schema.get("fields"):
             return [f"the schema of {self.subject} is not an Avro record with fields"]
+        try:
+            kinds = self.kinds
+        except SchemaFault as fault:
+            return [f"the schema of {self.subject}: {fault}"]
         found = [
             f"field {name!r} of {self.subject} is not a valid name: use lower-case letters, "
             "digits and underscores"
             for name in self.columns
             if not is_identifier(name)
         ]
+        found += _default_problems(self.type)
         for rule in self.rules:
-            found.extend(rule.problems())
-            if rule.column != "event_time" and rule.column not in self.columns:
+            found.extend(rule.problems(kinds.get(rule.column)))
+            if rule.column != "event_time" and rule.column not in kinds:
                 found.append(
                     f"a rule names {rule.column!r}, which {self.subject} does not have; "
                     f"its fields are {', '.join(self.columns)}"
                 )
-        return found
+        # A field with an alias may go by that name on the wire.
+        return found + self.format.problems([f.name for f in self.type.fields if not f.aliases])
 
     @property
     def columns(self) -> list[str]:
         return [str(field["name"]) for field in self.schema["fields"]]
+
+    @cached_property
+    def type(self) -> Type:
+        """The schema as a tree of types; raises SchemaFault where it is unsound."""
+        return record_type(self.schema)
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kind of each column: ``long``, ``decimal``, ``timestamp`` and so on."""
+        return {field.name: field.type.kind for field in self.type.fields}
 
     @property
     def schema_json(self) -> str:
@@ -166,7 +93,7 @@ class Contract:
 
     def describe(self) -> dict[str, Any]:
         """What the manifest and the fingerprint hold of it."""
-        return {
+        told = {
             "subject": self.subject,
             "schema": dict(self.schema),
             "rules": [
@@ -174,6 +101,26 @@ class Contract:
                 for rule in self.rules
             ],
         }
+        # Avro is what a contract is unless it says otherwise, and so goes without saying.
+        return told if isinstance(self.format, Avro) else {**told, **self.format.describe()}
+
+
+def _default_problems(type_: Type, path: str = "") -> list[str]:
+    """Defaults that do not fit their own fields."""
+    found = []
+    for part in type_.fields:
+        at = f"{path}.{part.name}" if path else part.name
+        try:
+            default_of(part)
+        except Misfit as misfit:
+            found.append(f"the default of field {at!r} does not fit: {misfit.why}")
+        if part.has_default and part.default is None and not part.type.nullable:
+            found.append(f"the default of field {at!r} is null, which the field cannot be")
+        for inner in part.type.walk():
+            if inner.kind == "record":
+                found += _default_problems(inner, at)
+                break
+    return found
 
 
 def _plain(value: Any) -> Any:

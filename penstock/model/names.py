@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 __all__ = ["LAYERS", "TableName", "is_identifier"]
 
-LAYERS = ("bronze", "silver", "gold", "quarantine")
+LAYERS = ("bronze", "silver", "gold", "quarantine", "late", "outcomes")
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
@@ -36,7 +36,20 @@ class TableName:
     @property
     def quarantine(self) -> TableName:
         """Where rows go that break this table's contract or transform."""
-        return TableName("quarantine", f"{self.layer}_{self.name}"[:63])
+        return self._beside("quarantine")
+
+    @property
+    def late(self) -> TableName:
+        """Where rows are listed that came after their windows were closed."""
+        return self._beside("late")
+
+    @property
+    def outcomes(self) -> TableName:
+        """Where it is counted what became of every input row."""
+        return self._beside("outcomes")
+
+    def _beside(self, layer: str) -> TableName:
+        return TableName(layer, f"{self.layer}_{self.name}"[:63])
 
     def __str__(self) -> str:
         return f"{self.layer}.{self.name}"

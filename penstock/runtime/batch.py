@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from penstock.model.definition import Table
-from penstock.model.windows import Window
-from penstock.runtime.windows import assign_windows
+from penstock.model.kinds import Enrich, Latest, Totals
+from penstock.model.windows import Session, Timed
+from penstock.runtime.folds import fold_frame
+from penstock.runtime.geometry import geometry_of
+from penstock.runtime.upsert import IS_FINAL
+from penstock.runtime.windows import as_of, assign_sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -16,21 +21,66 @@ if TYPE_CHECKING:
 __all__ = ["recompute"]
 
 
-def recompute(table: Table, rows: DataFrame, *, until: int | None = None) -> DataFrame:
-    """The table computed from its input's rows.
+def recompute(
+    table: Table,
+    inputs: Mapping[str, DataFrame],
+    *,
+    until: int | None = None,
+    interval: tuple[int, int] | None = None,
+) -> DataFrame:
+    """The table computed from its inputs' rows.
 
     Args:
-        until: for window tables, the watermark in microseconds: windows that end after it are not
-            final and are left out.
+        inputs: the inputs by argument; of a stream, what its transform is given (decoded and
+            deduplicated).
+        until: for timed tables, the watermark in microseconds: results that are not final then
+            are left out, or marked where the table shows them. None: everything is final.
+        interval: for timed tables, only the results whose point lies in ``[start, end)``.
     """
-    if isinstance(table.kind, Window):
-        rows = _final_windows(table.kind, rows, until)
-    out: DataFrame = table(rows)
-    return out
+    frames = dict(inputs)
+    kind = table.kind
+    if isinstance(kind, Timed):
+        return _timed(table, kind, frames, until, interval)
+    if isinstance(kind, Enrich):
+        facts = frames.pop(next(iter(table.inputs)))
+        joined: DataFrame = table(as_of(facts, frames, kind))
+        return joined
+    out: DataFrame = table(**frames)
+    return fold_frame(kind, out) if isinstance(kind, Totals | Latest) else out
 
 
-def _final_windows(window: Window, rows: DataFrame, until: int | None) -> DataFrame:
-    windows = assign_windows(rows.where(F.col(window.on).isNotNull()), window)
+def _timed(
+    table: Table,
+    kind: Timed,
+    frames: dict[str, DataFrame],
+    until: int | None,
+    interval: tuple[int, int] | None,
+) -> DataFrame:
+    arguments = list(table.inputs)
+    timed = {arguments[0]: frames[arguments[0]].where(F.col(kind.on).isNotNull())}
+    if isinstance(kind, Session):
+        out: DataFrame = table(_ended(assign_sessions(timed[arguments[0]], kind), until, interval))
+        return out
+    geometry = geometry_of(kind, arguments)
+    limit = None if until is None else geometry.limit(until)
+    cut = limit if not kind.updates else None
+
+    def within(point: F.Column) -> F.Column:  # type: ignore[name-defined]
+        condition = F.lit(True) if cut is None else point < F.lit(cut)
+        if interval is not None:
+            condition = condition & point.between(interval[0], interval[1] - 1)
+        return condition
+
+    out = table(geometry.rows({**frames, **timed}, within))
+    if not kind.updates:
+        return out
+    final = F.lit(True) if limit is None else F.unix_micros(kind.point) < F.lit(limit)
+    return out.withColumn(IS_FINAL, final)
+
+
+def _ended(rows: DataFrame, until: int | None, interval: tuple[int, int] | None) -> DataFrame:
     if until is not None:
-        windows = windows.where(F.unix_micros("window_end") <= F.lit(until))
-    return windows
+        rows = rows.where(F.unix_micros("window_end") <= F.lit(until))
+    if interval is not None:
+        rows = rows.where(F.unix_micros("window_start").between(interval[0], interval[1] - 1))
+    return rows

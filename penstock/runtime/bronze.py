@@ -3,11 +3,14 @@
 The position of a bronze table is the next offset of each partition, kept as txn actions named by
 topic id: a recreated topic repeats offsets, so its name would not do. Rows at lower offsets are
 dropped before a commit, so any replay of a batch, under any checkpoint, writes nothing twice.
+The newest ingest time is kept the same way, for the whole table: it never goes back, whatever the
+machine's clock does, so what is decided by it (a dedupe horizon, processing time) can be replayed.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BRONZE_COLUMNS",
+    "INGESTED",
     "BronzeWriter",
     "bronze_schema",
     "identified_frame",
@@ -32,7 +36,11 @@ __all__ = [
     "record_columns",
 ]
 
+INGESTED = "penstock:ingested"  # the newest ingest time of the table, in microseconds
+
 _STAMP = pa.timestamp("us", tz="UTC")
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
 _HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 
 
@@ -79,7 +87,7 @@ def identified_frame(
         {
             "cluster_id": F.lit(cluster_id),
             "topic_id": F.lit(topic_id),
-            "ingested_at": F.timestamp_micros(F.lit(int(ingested_at.timestamp() * 1_000_000))),
+            "ingested_at": F.timestamp_micros(F.lit((ingested_at - _EPOCH) // _MICROSECOND)),
         }
     ).select(*BRONZE_COLUMNS)
 
@@ -114,6 +122,11 @@ class BronzeWriter:
     def next_offset(self, partition: int) -> int | None:
         return self.log.txn(self._app(partition))
 
+    def ingest_time(self, now: dt.datetime) -> dt.datetime:
+        """``now``, or the newest ingest time the table holds if the clock was set back since."""
+        newest = self.log.txn(INGESTED)
+        return now if newest is None else max(now, _EPOCH + newest * _MICROSECOND)
+
     def unseen(self, rows: pa.Table) -> pa.Table:
         """Without the rows an earlier commit holds already."""
         parts = rows["partition"].unique().to_pylist()
@@ -129,10 +142,18 @@ class BronzeWriter:
             keep = here if keep is None else pc.or_(keep, here)
         return rows.filter(keep)
 
-    def append(self, adds: list[Action], ends: dict[int, int], rows: pa.Table | None) -> int:
-        """Commit files together with the next offset of each partition they reach to."""
+    def append(
+        self,
+        adds: list[Action],
+        ends: Mapping[int, int],
+        rows: pa.Table | None,
+        ingested_at: dt.datetime | None = None,
+    ) -> int:
+        """Commit files together with the next offset of each partition and their ingest time."""
         with self.log.lock:
             txns = {self._app(part): end for part, end in ends.items()}
+            if ingested_at is not None:
+                txns[INGESTED] = (ingested_at - _EPOCH) // _MICROSECOND
             info = {"offsets": {str(part): end for part, end in ends.items()}}
             version = self.log.commit(adds, txns, {**info, "topic_id": self.topic_id})
             if rows is not None:

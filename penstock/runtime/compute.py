@@ -8,6 +8,7 @@ the rest goes on. What cannot be pinned on single rows parks the table instead, 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,6 +54,10 @@ class Computed:
 
     adds: list[Action]
     rows: pa.Table | None = None
+
+    @property
+    def count(self) -> int:
+        return sum(json.loads(a["add"]["stats"])["numRecords"] for a in self.adds)
 
 
 def materialise(frame: DataFrame, schema: pa.Schema, folder: Path, *, big: bool) -> Computed:

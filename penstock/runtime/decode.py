@@ -1,30 +1,29 @@
 """From bytes to typed rows or to quarantine: a contract compiled into one Spark expression.
 
-Nothing here raises on bad data. Every row comes out with either a decoded payload or an error
-class; which of the two is decided in the same pass, so guarding costs no second look.
+Nothing here raises on bad data. Every row comes out with a decoded payload, an error class, or
+marked as skipped; which of them is decided in the same pass, so guarding costs no second look.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.avro.functions import from_avro
 
-from penstock.model.contract import Matches, OneOf, PlausibleTime, Range, Rule
-from penstock.model.stream import EventTime, Stream
+from penstock.model.formats import Avro, Debezium
+from penstock.model.rules import Matches, OneOf, PlausibleTime, Range, Rule
+from penstock.model.stream import LocalTime, Stream
+from penstock.runtime.decode_avro import read_avro
+from penstock.runtime.decode_python import read_python
+from penstock.runtime.decode_time import event_time, time_fault, zone_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 __all__ = ["ErrorClass", "decode", "transform_input"]
-
-# A field the writer never has and the reader defaults to true: null means the bytes did not decode.
-_DECODED = "_decoded"
 
 
 class ErrorClass(StrEnum):
@@ -39,42 +38,58 @@ class ErrorClass(StrEnum):
 
 
 def decode(bronze: DataFrame, stream: Stream, writers: Mapping[int, str]) -> DataFrame:
-    """Bronze rows plus ``schema_id``, ``payload``, ``event_time``, ``error_class`` and ``error``.
+    """Bronze rows plus ``schema_id``, ``payload``, ``event_time``, ``error_class``, ``error`` and
+    ``skipped`` (neither a row nor an error: a tombstone, say); of Debezium also ``change``.
 
     Args:
         writers: the writer schemas known so far, by registry id; other ids come out as
             ``unknown_schema`` and it is the caller's part to look them up and plan again.
+            Formats other than Avro need none.
     """
-    framed = (F.length("value") >= 5) & (F.substring("value", 1, 1) == F.lit(b"\x00"))
-    with_id = bronze.withColumn(
-        "schema_id",
-        F.when(framed, F.conv(F.hex(F.substring("value", 2, 4)), 16, 10).cast("long")),
-    )
-    decoded = with_id.withColumn("payload", _payload(stream, writers))
-    timed = decoded.withColumn("event_time", _event_time(stream))
-    known = F.col("schema_id").isin([int(i) for i in writers]) if writers else F.lit(False)
+    if isinstance(stream.contract.format, Avro):
+        read = read_avro(bronze, stream, writers).withColumn("skipped", F.lit(False))
+        unread = _unread_avro(writers)
+    else:
+        read = read_python(bronze, stream)
+        unread = F.when(F.col("value").isNull(), ErrorClass.NULL_VALUE.value)
+    timed = read.withColumn("event_time", event_time(stream))
     rule = _first_broken(stream)
     error_class = (
-        F.when(F.col("value").isNull(), ErrorClass.NULL_VALUE.value)
-        .when(F.col("schema_id").isNull(), ErrorClass.BAD_FRAME.value)
-        .when(~known, ErrorClass.UNKNOWN_SCHEMA.value)
-        .when(F.col(f"payload.{_DECODED}").isNull(), ErrorClass.UNDECODABLE.value)
+        F.when(F.col("skipped"), None)
+        .when(unread.isNotNull(), unread)
+        .when(F.col("payload").isNull(), ErrorClass.UNDECODABLE.value)
         .when(rule.isNotNull(), ErrorClass.CONTRACT.value)
     )
-    return timed.withColumn("error_class", error_class).withColumn(
-        "error",
-        F.when(
-            F.col("error_class") == ErrorClass.UNKNOWN_SCHEMA.value,
-            F.concat(F.lit("schema id "), F.col("schema_id").cast("string")),
-        ).when(F.col("error_class") == ErrorClass.CONTRACT.value, rule),
+    return (
+        timed.withColumn("error_class", error_class)
+        .withColumn(
+            "error",
+            F.when(
+                F.col("error_class") == ErrorClass.UNKNOWN_SCHEMA.value,
+                F.concat(F.lit("schema id "), F.col("schema_id").cast("string")),
+            )
+            .when(F.col("error_class") == ErrorClass.UNDECODABLE.value, F.col("_reason"))
+            .when(F.col("error_class") == ErrorClass.CONTRACT.value, rule),
+        )
+        .drop("_reason")
     )
 
 
 def transform_input(decoded: DataFrame, stream: Stream) -> DataFrame:
-    """What a definition on a stream sees: the payload's fields, the event time, the coordinates."""
-    return decoded.where(F.col("error_class").isNull()).select(
+    """What a definition on a stream sees: the payload's fields, the event time, the coordinates.
+
+    Of changes (Debezium) also what happened to the row; of local times also the zone.
+    """
+    good = decoded.where(F.col("error_class").isNull() & ~F.col("skipped"))
+    extra: list[Column] = []
+    if isinstance(stream.contract.format, Debezium):
+        extra += _change_columns()
+    if isinstance(stream.event_time, LocalTime):
+        extra.append(zone_of(stream.event_time).alias("_zone"))
+    return good.select(
         *(F.col(f"payload.{name}").alias(name) for name in stream.contract.columns),
         *([] if "event_time" in stream.contract.columns else ["event_time"]),
+        *extra,
         F.col("topic").alias("_topic"),
         F.col("partition").alias("_partition"),
         F.col("offset").alias("_offset"),
@@ -82,40 +97,45 @@ def transform_input(decoded: DataFrame, stream: Stream) -> DataFrame:
     )
 
 
-def _payload(stream: Stream, writers: Mapping[int, str]) -> Column:
-    reader = json.loads(stream.contract.schema_json)
-    reader["fields"].append({"name": _DECODED, "type": "boolean", "default": True})
-    reader_json = json.dumps(reader)
-    body = F.expr("substring(value, 6)")
-
-    def read(writer: str) -> Column:
-        return from_avro(body, writer, {"mode": "PERMISSIVE", "avroSchema": reader_json})
-
-    # With no writer known yet the column still needs its type: read nothing with our own schema.
-    column = F.when(F.lit(False), read(stream.contract.schema_json))
-    for schema_id, writer in sorted(writers.items()):
-        column = column.when(F.col("schema_id") == int(schema_id), read(writer))
-    return column
+def _change_columns() -> list[Column]:
+    op = F.col("change.op")
+    return [
+        op.alias("_op"),
+        (op == "d").alias("_deleted"),
+        (op == "t").alias("_truncated"),
+        (op == "r").alias("_snapshot"),
+        F.col("change.lsn").alias("_lsn"),
+        F.col("change.committed_at").alias("_committed_at"),
+    ]
 
 
-def _event_time(stream: Stream) -> Column:
-    if stream.event_time == EventTime.RECORD:
-        return F.col("timestamp")
-    if stream.event_time == EventTime.INGEST:
-        return F.col("ingested_at")
-    return F.col(f"payload.{stream.event_time_field}")
+def _unread_avro(writers: Mapping[int, str]) -> Column:
+    known = F.col("schema_id").isin([int(i) for i in writers]) if writers else F.lit(False)
+    return (
+        F.when(F.col("value").isNull(), ErrorClass.NULL_VALUE.value)
+        .when(F.col("schema_id").isNull(), ErrorClass.BAD_FRAME.value)
+        .when(~known, ErrorClass.UNKNOWN_SCHEMA.value)
+    )
 
 
 def _first_broken(stream: Stream) -> Column:
-    """The name of the first rule a row breaks, or null."""
-    rules = stream.contract.rules
+    """The name of the first rule a row breaks, or null.
+
+    Whoever deletes a row need not have kept the rules with it: a delete is held to its time only,
+    or the row would stay for ever.
+    """
+    fault = time_fault(stream)
+    rules = [] if fault is None else [(fault.isNotNull(), fault)]
+    changes = isinstance(stream.contract.format, Debezium)
+    for rule in stream.contract.rules:
+        broken = _broken(rule)
+        if changes and not isinstance(rule, PlausibleTime):
+            broken = (F.col("change.op") != "d") & broken
+        rules.append((broken, F.lit(rule.name)))
     if not rules:
         return F.lit(None).cast("string")
-    return reduce(
-        lambda column, rule: column.when(_broken(rule), rule.name),
-        rules[1:],
-        F.when(_broken(rules[0]), rules[0].name),
-    )
+    first, *rest = rules
+    return reduce(lambda column, rule: column.when(*rule), rest, F.when(*first))
 
 
 def _broken(rule: Rule) -> Column:
@@ -133,4 +153,5 @@ def _broken(rule: Rule) -> Column:
     if isinstance(rule, OneOf):
         return ~column.isin(list(rule.values))
     assert isinstance(rule, Matches)  # noqa: S101
-    return ~column.rlike(rf"\A(?:{rule.pattern})\z")
+    # Only \n ends a line (?d), as in Python: a producer must come to the same verdict.
+    return ~column.rlike(rf"(?d)\A(?:{rule.pattern})\z")

@@ -10,19 +10,21 @@ import datetime as dt
 import json
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.runtime.change import CHANGE_TYPE, Change
 from penstock.runtime.delta_log import Action
+from penstock.runtime.relate import distinct, matching
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["conform", "spark_files", "write_arrow"]
+__all__ = ["conform", "removal", "spark_files", "write_arrow", "write_changes"]
 
 _LONGEST_STATISTIC = 32  # as Delta itself: longer text is not worth carrying in every log
 
@@ -32,13 +34,65 @@ def conform(data: pa.Table, schema: pa.Schema) -> pa.Table:
     return data.select(schema.names).cast(schema)
 
 
-def write_arrow(data: pa.Table, table: Path) -> list[Action]:
+def write_arrow(data: pa.Table, table: Path, prefix: str = "part") -> list[Action]:
     """One Parquet file from rows in memory; no rows, no file."""
     if data.num_rows == 0:
         return []
-    name = f"part-{uuid.uuid4()}.parquet"
+    name = f"{prefix}-{uuid.uuid4()}.parquet"
     pq.write_table(data, table / name, compression="snappy", coerce_timestamps="us")
     return [_add(table / name, table)]
+
+
+def write_changes(change: Change, keys: Sequence[str], table: Path) -> list[Action]:
+    """A change file: what readers of the change feed get of a commit that rewrote files."""
+    rows = _told(change, keys)
+    if rows.num_rows == 0:
+        return []
+    folder = table / "_change_data"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"cdc-{uuid.uuid4()}.parquet"
+    pq.write_table(rows, path, compression="snappy", coerce_timestamps="us")
+    return [
+        {
+            "cdc": {
+                "path": str(path.relative_to(table)),
+                "partitionValues": {},
+                "size": path.stat().st_size,
+                "dataChange": False,
+            }
+        }
+    ]
+
+
+def _told(change: Change, keys: Sequence[str]) -> pa.Table:
+    """Rows with Delta's word for each: a key that went and came again was updated."""
+    gone = change.gone if change.gone is not None else change.added.slice(0, 0)
+    parts = []
+    for rows, others, alone, paired in (
+        (gone, change.added, "delete", "update_preimage"),
+        (change.added, gone, "insert", "update_postimage"),
+    ):
+        for some, word in (
+            (matching(rows, distinct(others, keys), within=False) if keys else rows, alone),
+            (matching(rows, distinct(others, keys)) if keys else rows.slice(0, 0), paired),
+        ):
+            words = pa.repeat(pa.scalar(word), some.num_rows)
+            parts.append(some.append_column(CHANGE_TYPE, words))
+    return pa.concat_tables(parts)
+
+
+def removal(path: str, size: int) -> Action:
+    """The action that takes a file out of a table; with what change feed readers need to know."""
+    return {
+        "remove": {
+            "path": path,
+            "deletionTimestamp": int(time.time() * 1000),
+            "dataChange": True,
+            "extendedFileMetadata": True,
+            "partitionValues": {},
+            "size": size,
+        }
+    }
 
 
 def spark_files(frame: DataFrame, table: Path) -> list[Action]:

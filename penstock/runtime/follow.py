@@ -1,28 +1,49 @@
-"""Following: a revision takes in its input commit by commit, in order, each exactly once.
+"""Following: a revision takes in its inputs commit by commit, in order, each exactly once.
 
 Every table above bronze runs this way, whether its input is bronze or another revision, whether it
-is called inside the ingest batch, from a thread of its own or to catch up after a crash: the
-position it last committed says where to go on, and nothing else does.
+runs live or catches up after a crash: the positions it last committed say where to go on, and
+nothing else does. One commit decides about everything a batch came to: the table's own files, the
+rows set apart from it (quarantine, late) and what became of every input row.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from penstock.model.definition import Table
+from penstock.runtime import quarantine
+from penstock.runtime.change import Change
 from penstock.runtime.delta_log import Action
+from penstock.runtime.files import write_arrow
+from penstock.runtime.outcomes import Outcome, OutcomesTable, Tally
 from penstock.runtime.source import Batch, Source, new_batches
 from penstock.runtime.writer import RevisionWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Follower", "TableContext"]
+__all__ = ["Follower", "Input", "TableContext"]
 
 CATCH_UP_ROWS = 500_000  # rows taken in at once while behind
+SETTLE_SECONDS = 5.0  # a table that waits for more commits how far it has read this often
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input of a table: what its function calls it, its name, and where to read it."""
+
+    argument: str
+    name: str
+    source: Source
+    changes: bool = False  # rows of it may go, not only come
 
 
 @dataclass(frozen=True)
@@ -38,63 +59,140 @@ class TableContext:
     revision: str
     writer: RevisionWriter
     broken: RevisionWriter
+    late: RevisionWriter
+    outcomes: RevisionWriter
+    scratch: Path  # for copies that can be made again
 
 
 class Follower(ABC):
-    """One revision of one table with one input; subclasses say what a batch turns into."""
+    """One revision of one table; subclasses say what a batch turns into."""
 
-    def __init__(self, context: TableContext, source: Source, source_name: str) -> None:
+    def __init__(self, context: TableContext, inputs: Mapping[str, Input]) -> None:
         self.context = context
-        self.source = source
-        self.source_name = source_name
+        self.inputs = dict(inputs)
         self.writer = context.writer
         self.broken = context.broken
-        for writer in (self.writer, self.broken):
-            writer.catch_up_mirror()
-        at = self.writer.position(source_name)
-        self.position = -1 if at is None else at
+        self.late_table = context.late
+        self.writer.catch_up_mirror()
+        for name, companion in (("quarantine", self.broken), ("late", self.late_table)):
+            companion.catch_up_mirror()
+            self.writer.adopt(name, companion)
+        context.outcomes.catch_up_mirror()
+        self.outcomes = OutcomesTable(self.writer, context.outcomes)
+        self.tally = Tally()
+        self.positions = {i.name: self._committed(i.name) for i in self.inputs.values()}
         self.quarantined = 0
+        self._apart: dict[str, list[Action]] = {}
+        self._settled = time.monotonic()
 
     @property
     def name(self) -> str:
         return str(self.context.definition.name)
 
     @property
+    def first(self) -> Input:
+        return next(iter(self.inputs.values()))
+
+    @property
     def behind(self) -> int:
         """Input commits not taken in yet."""
-        return self.source.log.version - self.position
+        return sum(i.source.log.version - self.positions[i.name] for i in self.inputs.values())
 
+    def _committed(self, name: str) -> int:
+        at = self.writer.position(name)
+        return -1 if at is None else at
+
+    # --- moving on ------------------------------------------------------------------------
     def advance(self) -> bool:
-        """Take in everything the input has now; True when there was anything."""
+        """Take in everything the inputs have now; True when there was anything."""
         moved = False
-        # After a crash between the two commits, quarantine is one batch ahead: end a batch just
-        # there, so that its bad rows are recognised as written and the next ones are not.
-        ahead = self.broken.position(self.source_name)
-        for batch in new_batches(self.source, self.position, CATCH_UP_ROWS, cut=ahead):
-            if batch.count:
-                self.take(batch)
-            self.position = batch.to
-            moved = moved or batch.count > 0
+        for given in self.inputs.values():
+            for batch in new_batches(given.source, self.positions[given.name], CATCH_UP_ROWS):
+                if batch.count:
+                    self.take(given, batch)
+                    moved = True
+                self.positions[given.name] = batch.to
+        self.settle()
         return moved
 
     @abstractmethod
-    def take(self, batch: Batch) -> None:
-        """Compute one batch and commit it at its position."""
+    def take(self, given: Input, batch: Batch) -> None:
+        """Compute one batch of one input; commit it, or keep it until there is what to commit."""
 
-    def set_apart(self, adds: list[Action], at: int) -> None:
-        """Commit files to quarantine, once for this position, before the table goes past it."""
-        done = self.broken.position(self.source_name)
-        if not adds or (done is not None and done >= at):
-            return
-        self.broken.append(adds, {self.source_name: at})
-        self.quarantined += sum(json.loads(a["add"]["stats"])["numRecords"] for a in adds)
+    def settle(self, *, now: bool = False) -> None:
+        """Commit what was read without a result, and bring the outcomes up to date, when due."""
+        waiting = bool(self.tally) or bool(self._apart)
+        if waiting and (now or time.monotonic() - self._settled >= SETTLE_SECONDS):
+            self.commit([])
+        self.outcomes.flush(now=now)
+
+    def commit(
+        self,
+        actions: list[Action],
+        change: Change | None = None,
+        at: Mapping[str, int] | None = None,
+        info: Mapping[str, Any] | None = None,
+    ) -> None:
+        """One commit for all that was read, set apart and counted since the last one."""
+        positions = {**self.positions, **self.extra_positions(), **(at or {})}
+        known = {name: version for name, version in positions.items() if version >= 0}
+        self.writer.commit(
+            actions,
+            known,
+            info,
+            change=change,
+            apart=self._apart,
+            tally=self.tally.take(),
+        )
+        self._apart = {}
+        self._settled = time.monotonic()
+
+    def extra_positions(self) -> dict[str, int]:
+        """What else the commit must remember, such as a watermark."""
+        return {}
+
+    # --- setting apart --------------------------------------------------------------------
+    def set_apart(self, given: Input, rows: pa.Table, *, count: bool = True) -> None:
+        """Quarantine rows, with the next commit."""
+        self.set_apart_files(given, write_arrow(rows, self.broken.path), count=count)
+
+    def set_apart_files(self, given: Input, adds: list[Action], *, count: bool = True) -> int:
+        """The same for rows written already; returns how many they are."""
+        rows = sum(json.loads(a["add"]["stats"])["numRecords"] for a in adds)
+        if rows:
+            self._apart.setdefault("quarantine", []).extend(adds)
+            self.quarantined += rows
+            if count:
+                self.tally.add(given.name, Outcome.QUARANTINED, rows)
+        return rows
+
+    def set_late(self, rows: pa.Table) -> None:
+        """List rows as late, with the next commit."""
+        if rows.num_rows:
+            adds = write_arrow(rows, self.late_table.path)
+            self._apart.setdefault("late", []).extend(adds)
+
+    def condemned_before(self, given: Input) -> set[str]:
+        """Ids of the rows of an input that this table has in quarantine."""
+        if self.broken.position("from") is None:
+            return set()
+        known = self.broken.log.snapshot().to_pyarrow_table(columns=["row_id", "source"])
+        return {row["row_id"] for row in known.to_pylist() if row["source"] == given.name}
 
     def status(self) -> dict[str, Any]:
         return {
             "table": self.name,
             "revision": self.context.revision,
             "version": self.writer.log.version,
-            "position": self.position,
+            "position": self.positions[self.first.name],
             "behind": self.behind,
             "quarantined": self.quarantined,
         }
+
+
+def sound(rows: pa.Table, condemned: set[str]) -> pa.Table:
+    """The rows that are not in quarantine."""
+    if not condemned or rows.num_rows == 0:
+        return rows
+    keep = [quarantine.row_id(row) not in condemned for row in rows.to_pylist()]
+    return rows.filter(pa.array(keep, pa.bool_()))

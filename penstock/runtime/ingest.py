@@ -1,9 +1,16 @@
-"""Ingest: the driving query of a topic. Kafka into bronze, nothing else.
+"""Ingest: the driving query of a group of topics. Kafka into bronze, nothing else.
 
-How it works: a Spark structured streaming query hands over micro-batches; each is committed to
-bronze together with the offsets it reaches to. Bronze's log is the only memory of the position:
-every start uses a fresh checkpoint folder and begins at bronze's offsets, so a lost, damaged or
-stale checkpoint cannot lose or double a row. Everything above bronze follows bronze's commits.
+How it works: one Spark structured streaming query reads all topics of the group; each micro-batch
+is collected once, split by topic in the driver, and committed to each topic's bronze table together
+with the offsets it reaches to. Bronze's log is the only memory of the position: every start uses a
+fresh checkpoint folder and begins at bronze's offsets, so a lost, damaged or stale checkpoint
+cannot lose or double a row. Everything above bronze follows bronze's commits.
+
+A *lane* is one topic's way through the query into its table. A lane whose commit fails takes no
+further batch of this query, because it would skip the one it missed; the other lanes go on. What it
+does not do: start a lane again. Whoever runs the query starts another one, with or without it.
+Known limitation: Spark shares ``MOST_OFFSETS`` out by backlog, so while one topic catches up with
+millions of rows the others of its group get through slowly.
 """
 
 from __future__ import annotations
@@ -11,25 +18,30 @@ from __future__ import annotations
 import ast
 import datetime as dt
 import json
+import logging
+import re
 import shutil
 import tempfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from penstock.errors import PenstockError
-from penstock.model.stream import Stream
+from penstock.errors import LeaseLost, PenstockError
 from penstock.runtime.bronze import (
     BronzeWriter,
     identified_frame,
     identified_rows,
     record_columns,
 )
-from penstock.runtime.compute import BIG_BATCH_BYTES, BIG_BATCH_ROWS
+from penstock.runtime.compute import BIG_BATCH_BYTES, BIG_BATCH_ROWS, BROKEN_TRANSFORM
+from penstock.runtime.delta_log import Action
 from penstock.runtime.files import spark_files, write_arrow
 from penstock.runtime.kafka import Topic
 
@@ -37,145 +49,77 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["Ingest"]
+    from penstock.model import Stream
+
+__all__ = [
+    "EVERY",
+    "Ends",
+    "Ingest",
+    "Lane",
+    "blamed",
+    "end_offsets",
+    "split_by_topic",
+    "starting_offsets",
+]
+
+log = logging.getLogger("penstock.ingest")
 
 MOST_OFFSETS = 500_000  # per micro-batch: bounds memory while catching up
-TRIGGER = "200 milliseconds"
+EVERY = dt.timedelta(milliseconds=200)
+_READERS = 2  # tasks of a small batch, as many as cores: one per partition costs more than it reads
+_PATIENCE = 20.0  # seconds the batch in hand has to end before its jobs are cancelled
+
+Ends = Mapping[str, Mapping[int, int]]  # topic -> partition -> next offset
 
 
-class Ingest:
+class Lane:
     """One topic on its way into one bronze table."""
 
-    def __init__(
-        self,
-        session: SparkSession,
-        stream: Stream,
-        topic: Topic,
-        bronze: BronzeWriter,
-        on_commit: Callable[[], None],
-    ) -> None:
-        self.session = session
-        self.stream = stream
+    def __init__(self, stream: Stream, topic: Topic, bronze: BronzeWriter) -> None:
+        self.name = str(stream.name)
         self.topic = topic
         self.bronze = bronze
-        self.on_commit = on_commit
         self.batches = 0
-        self._record_bytes = 0.0
-        self._checkpoint: Path | None = None
-        self._query: StreamingQuery | None = None
-        self._failure: Exception | None = None
+        self.record_bytes = 0.0  # of a record in memory, as far as those seen so far tell
+        self.failure: Exception | None = None
         bronze.topic_id = topic.topic_id
-        self.offsets = self._start_offsets()
+        self.offsets = _start_offsets(topic, bronze)
 
-    def _start_offsets(self) -> dict[int, int]:
-        """Bronze's own position; a partition it has never seen starts at its beginning."""
-        starts = {}
-        for part, earliest in self.topic.earliest.items():
-            known = self.bronze.next_offset(part)
-            if known is not None and known < earliest:
-                raise PenstockError(
-                    f"{self.topic.name}/{part}: bronze has offsets up to {known}, Kafka keeps only "
-                    f"those from {earliest}: {earliest - known} rows are gone from the topic.",
-                    remedy="Raise the topic's retention; see docs/operating.md, Gaps.",
-                )
-            if known is not None and known > self.topic.latest[part]:
-                raise PenstockError(
-                    f"{self.topic.name}/{part} ends at {self.topic.latest[part]}, before bronze's "
-                    f"offset {known}: the broker lost rows or is another one.",
-                    remedy="See docs/operating.md, Gaps.",
-                )
-            starts[part] = earliest if known is None else known
-        return starts
+    def go_on_from(self, before: Lane) -> None:
+        """Keep the counts of an earlier query over the same topic."""
+        self.batches, self.record_bytes = before.batches, before.record_bytes
 
-    # --- the query ------------------------------------------------------------------------
-    def start(self, options: dict[str, str], scratch: Path) -> None:
-        scratch.mkdir(parents=True, exist_ok=True)
-        self._checkpoint = Path(tempfile.mkdtemp(dir=scratch, prefix=f"{self.topic.name}-"))
-        begin = {self.topic.name: {str(p): o for p, o in self.offsets.items()}}
-        records = (
-            self.session.readStream.format("kafka")
-            .options(**options)
-            .option("subscribe", self.topic.name)
-            .option("startingOffsets", json.dumps(begin))
-            .option("includeHeaders", "true")
-            .option("failOnDataLoss", "true")
-            .option("maxOffsetsPerTrigger", MOST_OFFSETS)
-            .load()
-        )
-        self._query = (
-            record_columns(records)
-            .writeStream.queryName(f"ingest {self.stream.name}")
-            .foreachBatch(self._on_batch)
-            .trigger(processingTime=TRIGGER)
-            .option("checkpointLocation", str(self._checkpoint))
-            .start()
-        )
+    def fresh(self, ends: Mapping[int, int]) -> dict[int, int]:
+        """Of these ends those that lie beyond what bronze holds."""
+        return {part: end for part, end in ends.items() if end > self.offsets.get(part, 0)}
 
-    def check(self) -> None:
-        """Raise what stopped the query, if anything did."""
-        query = self._query
-        if self._failure is not None:
-            raise self._failure
-        if query is not None and not query.isActive:
-            error = query.exception()
-            raise PenstockError(
-                f"the query of {self.stream.name} stopped: {str(error).splitlines()[0]}"
-                if error
-                else f"the query of {self.stream.name} stopped."
-            )
-
-    def stop(self) -> None:
-        if self._query is not None:
-            self._query.stop()
-        if self._checkpoint is not None:
-            shutil.rmtree(self._checkpoint, ignore_errors=True)
+    def behind(self, ends: Mapping[int, int]) -> int:
+        """How many offsets lie between bronze and these ends."""
+        return sum(end - self.offsets.get(part, 0) for part, end in self.fresh(ends).items())
 
     # --- one micro-batch ------------------------------------------------------------------
-    def _on_batch(self, records: DataFrame, batch_id: int) -> None:
-        assert self._checkpoint is not None  # noqa: S101
-        try:
-            self.take(records, _end_offsets(self._checkpoint, batch_id, self.topic.name))
-        except Exception as error:
-            self._failure = error  # Spark would wrap it: the worker must see what it was
-            raise
+    def take_rows(self, records: pa.Table, ends: Mapping[int, int], now: dt.datetime) -> None:
+        """Commit this topic's records, held in memory."""
+        identity = self._identity(now)
+        rows = identified_rows(records, **identity)
+        if rows.num_rows:
+            self.record_bytes = rows.nbytes / rows.num_rows
+        rows = self.bronze.unseen(rows)
+        self._commit(write_arrow(rows, self.bronze.path), ends, rows, identity["ingested_at"])
 
-    def take(self, records: DataFrame, ends: dict[int, int]) -> None:
-        """Commit one micro-batch. How big it is, is known from its offsets alone."""
-        count = sum(end - self.offsets.get(part, 0) for part, end in ends.items())
-        if count <= 0:
-            return
-        identity: dict[str, Any] = {
+    def take_frame(self, records: DataFrame, ends: Mapping[int, int], now: dt.datetime) -> None:
+        """The same, written by Spark; the records may be of several topics."""
+        identity = self._identity(now)
+        own = records.where((F.col("topic") == self.topic.name) & self._unseen())
+        adds = spark_files(identified_frame(own, **identity), self.bronze.path)
+        self._commit(adds, ends, None, identity["ingested_at"])
+
+    def _identity(self, now: dt.datetime) -> dict[str, Any]:
+        return {
             "cluster_id": self.topic.cluster_id,
             "topic_id": self.topic.topic_id,
-            "ingested_at": dt.datetime.now(dt.UTC),
+            "ingested_at": self.bronze.ingest_time(now),
         }
-        rows = None if self._is_big(count) else self._collected(records, identity)
-        if rows is None:
-            frame = identified_frame(records, **identity)
-            adds = spark_files(frame.where(self._unseen()), self.bronze.path)
-        else:
-            adds = write_arrow(rows, self.bronze.path)
-        self.bronze.append(adds, ends, rows)
-        self.offsets = {**self.offsets, **ends}
-        self.batches += 1
-        self.on_commit()
-
-    def _is_big(self, count: int) -> bool:
-        """By rows, and by bytes as far as the records seen so far tell."""
-        return count > BIG_BATCH_ROWS or count * self._record_bytes > BIG_BATCH_BYTES
-
-    def _collected(self, records: DataFrame, identity: dict[str, Any]) -> pa.Table | None:
-        """The records in memory; None when they turn out to be too many bytes for the driver."""
-        try:
-            rows = identified_rows(records.toArrow(), **identity)
-        except PySparkException as error:
-            if "maxResultSize" not in str(error):
-                raise
-            self._record_bytes = BIG_BATCH_BYTES  # until a batch that fits says otherwise
-            return None
-        if rows.num_rows:
-            self._record_bytes = rows.nbytes / rows.num_rows
-        return self.bronze.unseen(rows)
 
     def _unseen(self) -> Any:
         """The same guard as in memory, as a filter: no offset below what bronze holds."""
@@ -185,29 +129,247 @@ class Ingest:
             condition = condition & ((F.col("partition") != part) | (F.col("offset") >= start))
         return condition
 
-    def status(self) -> dict[str, Any]:
-        progress = self._query.lastProgress if self._query is not None else None
-        return {
-            "table": str(self.stream.name),
-            "topic": self.topic.name,
-            "version": self.bronze.log.version,
-            "behind": self._behind(progress),
-            "batches": self.batches,
-            "batch_ms": dict(progress["durationMs"]) if progress else {},
-        }
+    def _commit(
+        self,
+        adds: list[Action],
+        ends: Mapping[int, int],
+        rows: pa.Table | None,
+        ingested_at: dt.datetime,
+    ) -> None:
+        self.bronze.append(adds, ends, rows, ingested_at)
+        self.offsets = {**self.offsets, **ends}
+        self.batches += 1
 
-    def _behind(self, progress: Any) -> int | None:
-        """Rows the topic has and bronze has not, as of the last look."""
-        if not progress:
+
+def _start_offsets(topic: Topic, bronze: BronzeWriter) -> dict[int, int]:
+    """Bronze's own position; a partition it has never seen starts at its beginning."""
+    starts = {}
+    for part, earliest in topic.earliest.items():
+        known = bronze.next_offset(part)
+        if known is not None and known < earliest:
+            raise PenstockError(
+                f"{topic.name}/{part}: bronze has offsets up to {known}, Kafka keeps only "
+                f"those from {earliest}: {earliest - known} rows are gone from the topic.",
+                remedy="Raise the topic's retention; see docs/operating.md, Gaps.",
+            )
+        if known is not None and known > topic.latest[part]:
+            raise PenstockError(
+                f"{topic.name}/{part} ends at {topic.latest[part]}, before bronze's "
+                f"offset {known}: the broker lost rows or is another one.",
+                remedy="See docs/operating.md, Gaps.",
+            )
+        starts[part] = earliest if known is None else known
+    return starts
+
+
+class Ingest:
+    """One query over the lanes of a group."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        lanes: list[Lane],
+        on_commit: Callable[[str], None],
+        *,
+        every: dt.timedelta = EVERY,
+        on_trouble: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.session = session
+        self.lanes = lanes
+        self.every = every
+        self._on_commit = on_commit
+        self._on_trouble = on_trouble
+        self._checkpoint: Path | None = None
+        self._query: StreamingQuery | None = None
+        self._failure: Exception | None = None
+        self._leaving = False
+        self._taking = threading.Lock()  # held while a batch is in hand
+
+    # --- the query ------------------------------------------------------------------------
+    def start(self, options: Mapping[str, str], scratch: Path) -> None:
+        scratch.mkdir(parents=True, exist_ok=True)
+        self._checkpoint = Path(tempfile.mkdtemp(dir=scratch, prefix="ingest-"))
+        records = (
+            self.session.readStream.format("kafka")
+            .options(**options)
+            .option("subscribe", ",".join(sorted({lane.topic.name for lane in self.lanes})))
+            .option("startingOffsets", starting_offsets(self.lanes))
+            .option("includeHeaders", "true")
+            .option("failOnDataLoss", "true")
+            .option("maxOffsetsPerTrigger", MOST_OFFSETS)
+            .load()
+        )
+        self._query = (
+            record_columns(records)
+            .writeStream.queryName(f"ingest of {len(self.lanes)} topics")
+            .foreachBatch(self._on_batch)
+            .trigger(processingTime=f"{max(1, self.every // _MILLISECOND)} milliseconds")
+            .option("checkpointLocation", str(self._checkpoint))
+            .start()
+        )
+
+    @property
+    def running(self) -> bool:
+        """True while batches keep coming."""
+        return self._failure is None and self._query is not None and self._query.isActive
+
+    def trouble(self) -> dict[str, Exception]:
+        """Which lanes cannot go on, by stream, and why; nothing while all is well."""
+        found = {lane.name: lane.failure for lane in self.lanes if lane.failure is not None}
+        error = self._failure or self._ended_by()
+        return found if error is None else dict.fromkeys(blamed(error, self.lanes), error) | found
+
+    def _ended_by(self) -> Exception | None:
+        if self._query is None or self._query.isActive:
             return None
+        error = self._query.exception()
+        told = f": {error}" if error else "."
+        return PenstockError(f"the query that reads the topics stopped{told}")
+
+    def stop(self) -> None:
+        """Let the batch in hand end and be committed, then end the query for good."""
+        self._leaving = True
+        if self._taking.acquire(timeout=_PATIENCE):
+            self._taking.release()
+        if self._query is not None:
+            self._query.stop()
+        with self._taking:  # no batch of this query commits after this
+            pass
+        if self._checkpoint is not None:
+            shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+    # --- one micro-batch ------------------------------------------------------------------
+    def _on_batch(self, records: DataFrame, batch_id: int) -> None:
+        assert self._checkpoint is not None  # noqa: S101
+        with self._taking:
+            if self._leaving:
+                return
+            try:
+                self.take(records, end_offsets(self._checkpoint, batch_id))
+            except Exception as error:
+                self._failure = error  # Spark would wrap it: whoever looks must see what it was
+                self._on_trouble()
+                raise
+
+    def take(self, records: DataFrame, ends: Ends) -> None:
+        """Commit one micro-batch, lane by lane. How big it is, is known from its offsets alone."""
+        going = [lane for lane in self.lanes if lane.failure is None]
+        reached = {lane: lane.fresh(ends.get(lane.topic.name, {})) for lane in going}
+        due = {lane: lane.behind(to) for lane, to in reached.items() if to}
+        if not due:
+            return
+        now = dt.datetime.now(dt.UTC)
+        rows = None if _is_big(due) else self._collected(records, due)
+        if rows is not None:
+            parts = split_by_topic(rows)
+            for lane in due:
+                own = parts.get(lane.topic.name, rows.slice(0, 0))  # offsets may move without a row
+                self._for_lane(lane, lane.take_rows, own, reached[lane], now)
+        else:
+            with _kept(records, due) as held:
+                for lane in due:
+                    self._for_lane(lane, lane.take_frame, held, reached[lane], now)
+
+    def _for_lane(self, lane: Lane, take: Callable[..., None], *what: Any) -> None:
+        """What fails in one lane stays there; Spark and the lease are everybody's."""
+        try:
+            take(*what)
+        except (LeaseLost, *BROKEN_TRANSFORM):
+            raise
+        except Exception as error:
+            lane.failure = error
+            self._on_trouble()
+            return
+        self._on_commit(lane.name)
+
+    def _collected(self, records: DataFrame, due: Mapping[Lane, int]) -> pa.Table | None:
+        """The records in memory; None when they turn out to be too many bytes for the driver."""
+        try:
+            return records.coalesce(_READERS).toArrow()
+        except PySparkException as error:
+            if "maxResultSize" not in str(error):
+                raise
+        least = 1 + BIG_BATCH_BYTES / sum(due.values())  # so that the next one like it is big
+        for lane in due:
+            lane.record_bytes = max(lane.record_bytes, least)
+        return None
+
+    # --- what it tells --------------------------------------------------------------------
+    def progress(self) -> tuple[dict[str, int], dict[str, dict[int, int]]]:
+        """How long the parts of the last batch took, and where the topics ended then."""
+        progress = self._query.lastProgress if self._query is not None else None
+        if not progress:
+            return {}, {}
+        told = progress["sources"][0]["latestOffset"]
         # PySpark hands the offsets over as the text of a Python dict, not as JSON.
-        known: dict[str, int] = ast.literal_eval(progress["sources"][0]["latestOffset"])[
-            self.topic.name
-        ]
-        return sum(max(0, o - self.offsets.get(int(p), 0)) for p, o in known.items())
+        latest = ast.literal_eval(told) if told else {}
+        known = {t: {int(p): int(o) for p, o in ends.items()} for t, ends in latest.items()}
+        return dict(progress["durationMs"]), known
 
 
-def _end_offsets(checkpoint: Path, batch_id: int, topic: str) -> dict[int, int]:
+_MILLISECOND = dt.timedelta(milliseconds=1)
+
+
+def _is_big(due: Mapping[Lane, int]) -> bool:
+    """By rows, and by bytes as far as the records seen so far tell."""
+    weight = sum(count * lane.record_bytes for lane, count in due.items())
+    return sum(due.values()) > BIG_BATCH_ROWS or weight > BIG_BATCH_BYTES
+
+
+@contextmanager
+def _kept(records: DataFrame, due: Mapping[Lane, int]) -> Iterator[DataFrame]:
+    """The records, read from Kafka once however many lanes go through them."""
+    if len(due) == 1:
+        yield records
+        return
+    held = records.persist()
+    try:
+        yield held
+    finally:
+        held.unpersist()
+
+
+def starting_offsets(lanes: list[Lane]) -> str:
+    """Where each topic begins; Spark wants every partition of every topic named.
+
+    Of two tables that keep the same topic the one further behind decides.
+    """
+    begin: dict[str, dict[str, int]] = {}
+    for lane in lanes:
+        starts = begin.setdefault(lane.topic.name, {})
+        for part, offset in lane.offsets.items():
+            starts[str(part)] = min(offset, starts.get(str(part), offset))
+    return json.dumps(begin)
+
+
+def end_offsets(checkpoint: Path, batch_id: int) -> dict[str, dict[int, int]]:
     """Where a batch ends, from the offset log Spark writes before it runs the batch."""
     lines = (checkpoint / "offsets" / str(batch_id)).read_text().splitlines()
-    return {int(part): int(end) for part, end in json.loads(lines[-1])[topic].items()}
+    topics = json.loads(lines[-1])
+    return {topic: {int(p): int(end) for p, end in ends.items()} for topic, ends in topics.items()}
+
+
+def split_by_topic(rows: pa.Table) -> dict[str, pa.Table]:
+    """The rows of each topic, in the order they came."""
+    names = rows["topic"].unique().to_pylist()
+    if len(names) == 1:
+        return {names[0]: rows}
+    return {name: rows.filter(pc.equal(rows["topic"], name)) for name in names}
+
+
+def blamed(error: Exception, lanes: list[Lane]) -> list[str]:
+    """The streams whose topic an error of the query names; all of them when it names none."""
+    text = str(error)
+    if isinstance(error, LeaseLost):
+        return [lane.name for lane in lanes]
+    denied = {name for found in _LISTED.findall(text) for name in found.split(", ")}
+    named = [
+        lane.name
+        for lane in lanes
+        if lane.topic.name in denied
+        or re.search(rf"(?<![\w.-]){re.escape(lane.topic.name)}-\d+(?![\w.-]*\w)", text)
+    ]
+    return named or [lane.name for lane in lanes]
+
+
+_LISTED = re.compile(r"topics: \[([^\]]+)\]")

@@ -2,7 +2,7 @@
 
 Purpose: a small batch takes Spark some 50 ms to run, but building its plan from Python, call by
 call, with an analysis at each, takes several times that. How it works: the plan is built once over
-an empty input that carries a marker; for each batch the marked leaves are replaced by the batch's
+empty inputs that carry markers; for each batch the marked leaves are replaced by the batch's
 rows under the same attributes, and Spark goes on from there. What it does not do: guess. Where the
 plan's shape is not one it knows (a leaf inside a sub-query, rows too many for a local relation) it
 builds the plan the ordinary way, and the result is the same.
@@ -10,7 +10,7 @@ builds the plan the ordinary way, and the result is the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +20,22 @@ from py4j.java_gateway import is_instance_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Prepared"]
+__all__ = ["Prepared", "to_frame"]
 
-_MARKER = "penstock_batch"
+_MARKER = "penstock_batch_"
 _UNARY = "org.apache.spark.sql.catalyst.plans.logical.UnaryNode"
+
+
+def to_frame(session: SparkSession, rows: pa.Table) -> DataFrame:
+    """Rows in memory as Spark has them.
+
+    In one chunk: Spark reads a table's chunks up to the first empty one, and loses the rest.
+    """
+    return session.createDataFrame(rows.combine_chunks() if _chunked(rows) else rows)
+
+
+def _chunked(rows: pa.Table) -> bool:
+    return any(column.num_chunks != 1 for column in rows.columns)
 
 
 @dataclass(frozen=True)
@@ -34,16 +46,17 @@ class _Node:
     children: list[Any] | None = None  # _Node where a leaf is below, the plan itself elsewhere
     output: Any = None
     unary: bool = False
+    argument: str = ""
 
 
 class Prepared:
-    """One transform over one input of rows in memory."""
+    """One transform over inputs of rows in memory."""
 
     def __init__(
         self,
         session: SparkSession,
-        schema: pa.Schema,
-        build: Callable[[DataFrame], DataFrame],
+        schemas: Mapping[str, pa.Schema],
+        build: Callable[..., DataFrame],
     ) -> None:
         self._session = session
         self._build = build
@@ -54,28 +67,36 @@ class Prepared:
         self._dataset = jvm.org.apache.spark.sql.classic.Dataset
         self._to_seq = jvm.PythonUtils.toSeq
         self._nothing = jvm.scala.Option.empty()
-        marked = build(session.createDataFrame(schema.empty_table()).alias(_MARKER))
-        plan = marked._jdf.queryExecution().analyzed()
+        empty = {
+            argument: session.createDataFrame(schema.empty_table()).alias(_MARKER + argument)
+            for argument, schema in schemas.items()
+        }
+        plan = build(**empty)._jdf.queryExecution().analyzed()
         leaves: list[_Node] = []
         self._root = self._index(plan, leaves)
         self._whole = plan.treeString().count(f"SubqueryAlias {_MARKER}") == len(leaves) > 0
 
-    def frame(self, rows: pa.Table) -> DataFrame:
+    def frame(self, **rows: pa.Table) -> DataFrame:
         """The transform over these rows, ready to run."""
-        fresh = self._session.createDataFrame(rows)
-        plan = fresh._jdf.queryExecution().analyzed()
-        if not self._whole or plan.getClass().getSimpleName() != "LocalRelation":
-            return self._build(fresh)
+        fresh = {argument: to_frame(self._session, table) for argument, table in rows.items()}
+        plans = {
+            argument: frame._jdf.queryExecution().analyzed() for argument, frame in fresh.items()
+        }
+        local = all(p.getClass().getSimpleName() == "LocalRelation" for p in plans.values())
+        if not self._whole or not local:
+            return self._build(**fresh)
         from pyspark.sql import DataFrame
 
-        bound = self._bind(self._root, plan.data())
+        data = {argument: plan.data() for argument, plan in plans.items()}
+        bound = self._bind(self._root, data)
         dataset = self._dataset.ofRows(self._session._jsparkSession, bound)
         return DataFrame(dataset, self._session)
 
     def _index(self, plan: Any, leaves: list[_Node]) -> _Node | None:
         """The part of the plan that leads to marked leaves; None where there is none below."""
-        if plan.getClass().getSimpleName() == "SubqueryAlias" and plan.alias() == _MARKER:
-            leaf = _Node(plan, output=plan.output())
+        if plan.getClass().getSimpleName() == "SubqueryAlias" and plan.alias().startswith(_MARKER):
+            argument = plan.alias().removeprefix(_MARKER)
+            leaf = _Node(plan, output=plan.output(), argument=argument)
             leaves.append(leaf)
             return leaf
         below = plan.children()
@@ -86,9 +107,9 @@ class Prepared:
         children = [node or child for node, child in zip(nodes, plans, strict=True)]
         return _Node(plan, children, unary=is_instance_of(self._gateway, plan, _UNARY))
 
-    def _bind(self, node: Any, data: Any) -> Any:
+    def _bind(self, node: Any, data: Mapping[str, Any]) -> Any:
         if node.children is None:
-            return self._relation(node.output, data, False, self._nothing)
+            return self._relation(node.output, data[node.argument], False, self._nothing)
         fresh = [self._bind(c, data) if isinstance(c, _Node) else c for c in node.children]
         if len(fresh) == 1 and node.unary:
             return node.plan.withNewChildInternal(fresh[0])

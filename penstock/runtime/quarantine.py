@@ -54,7 +54,7 @@ def broken_bronze_rows(source: str, rows: pa.Table, errors: list[str]) -> pa.Tab
         {
             "row_id": f"{row['topic']}/{row['topic_id']}/{row['partition']}/{row['offset']}",
             "source": source,
-            "schema_id": int.from_bytes(row["value"][1:5], "big"),
+            "schema_id": _schema_id(row["value"]),
             "error_class": ErrorClass.TRANSFORM.value,
             "error": error,
             "event_time": row["timestamp"],
@@ -63,6 +63,11 @@ def broken_bronze_rows(source: str, rows: pa.Table, errors: list[str]) -> pa.Tab
         for row, error in zip(rows.to_pylist(), errors, strict=True)
     ]
     return pa.Table.from_pylist(listed, schema=SCHEMA)
+
+
+def _schema_id(value: bytes | None) -> int | None:
+    framed = value is not None and len(value) >= 5 and value[0] == 0
+    return int.from_bytes(value[1:5], "big") if framed and value else None
 
 
 _KEPT = ("topic", "partition", "offset", "key", "value", "ingested_at")

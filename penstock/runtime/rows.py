@@ -2,195 +2,143 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import functions as F
 
-from penstock.model.stream import Stream
-from penstock.runtime import quarantine
+from penstock.runtime.change import Change
 from penstock.runtime.compute import (
     BIG_BATCH_BYTES,
     BIG_BATCH_ROWS,
     BROKEN_TRANSFORM,
-    isolate,
     materialise,
-    without,
 )
-from penstock.runtime.decode import decode, transform_input
-from penstock.runtime.delta_log import Action
-from penstock.runtime.files import conform, spark_files, write_arrow
-from penstock.runtime.follow import Follower, TableContext
-from penstock.runtime.prepared import Prepared
-from penstock.runtime.schemas import SchemaRegistry
-from penstock.runtime.source import Batch, Source
+from penstock.runtime.contracts import ContractMapper
+from penstock.runtime.files import spark_files, write_arrow
+from penstock.runtime.follow import Follower, Input, TableContext, sound
+from penstock.runtime.mapping import Mapper
+from penstock.runtime.outcomes import Outcome
+from penstock.runtime.prepared import to_frame
+from penstock.runtime.relate import minus
+from penstock.runtime.source import Batch
+from penstock.runtime.upsert import Buckets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["ContractFollower", "RowsFollower"]
-
-
-@dataclass
-class Split:
-    """What a batch came to: files of good rows and of bad ones, and the good rows if in memory."""
-
-    good: list[Action]
-    bad: list[Action]
-    rows: pa.Table | None = None
+__all__ = ["RevisedRowsFollower", "RowsFollower", "frame_of"]
 
 
 class RowsFollower(Follower):
-    """A rows table over another revision."""
+    """A rows table over an input that only grows."""
 
-    _prepared: Prepared | None = None
+    def __init__(self, context: TableContext, inputs: Mapping[str, Input], mapper: Mapper) -> None:
+        super().__init__(context, inputs)
+        self.mapper = mapper
 
-    def take(self, batch: Batch) -> None:
-        self.commit(batch, self._split(batch))
-
-    def _split(self, batch: Batch) -> Split:
+    def take(self, given: Input, batch: Batch) -> None:
         """Chosen before anything is collected: Spark's writers for much, memory for little."""
-        if batch.count <= BIG_BATCH_ROWS and batch.size <= BIG_BATCH_BYTES:
-            return self._split_small(batch.rows(self.source.schema))
+        small = batch.count <= BIG_BATCH_ROWS and batch.size <= BIG_BATCH_BYTES
+        if small or self.context.definition.dedupe is not None:
+            self._take_small(given, batch)
+            return
         try:
-            return self._split_big(self.frame_of(batch))
+            self._take_big(given, batch)
         except BROKEN_TRANSFORM:  # rare and slow on purpose: look at bounded slices
-            return _joined([self._split_small(part) for part in self.slices_of(batch)])
+            self._take_small(given, batch)
 
-    def _split_big(self, rows: DataFrame) -> Split:
-        frame = self.context.definition(rows)
-        return Split(materialise(frame, self.writer.schema, self.writer.path, big=True).adds, [])
+    def _take_small(self, given: Input, batch: Batch) -> None:
+        parts = []
+        self.mapper.begin()
+        for rows in sliced(batch.change(given.source.schema).added):
+            mapped = self.mapper.map(rows)
+            self.set_apart(given, mapped.bad)
+            self.tally.add(given.name, Outcome.DUPLICATE, mapped.duplicates)
+            self._count(given, rows.num_rows - mapped.bad.num_rows - mapped.duplicates, mapped.rows)
+            parts.append(mapped.rows)
+        out = pa.concat_tables(parts)
+        adds = write_arrow(out, self.writer.path)
+        self.commit(adds, Change(out), {given.name: batch.to}, {"rows_in": batch.count})
+        self.mapper.done(batch.to)
 
-    def _split_small(self, rows: pa.Table) -> Split:
-        bad: list[Action] = []
-        try:
-            out = self._build(rows).toArrow()
-        except BROKEN_TRANSFORM:
-            broken = isolate(self._build, rows, self.name)
-            apart = rows.take([index for index, _ in broken])
-            errors = [error for _, error in broken]
-            listed = quarantine.broken_rows(self.source_name, apart, errors)
-            bad = write_arrow(listed, self.broken.path)
-            out = self._build(without(rows, broken)).toArrow()
-        good = conform(out, self.writer.schema)
-        return Split(write_arrow(good, self.writer.path), bad, good)
+    def _count(self, given: Input, rows: int, out: pa.Table) -> None:
+        """Where a row becomes several, counted and filtered are right in their sum alone."""
+        counted = min(rows, out.num_rows)
+        self.tally.add(given.name, Outcome.COUNTED, counted)
+        self.tally.add(given.name, Outcome.FILTERED, rows - counted)
 
-    def _build(self, rows: pa.Table) -> DataFrame:
-        if self._prepared is None:
-            session, definition = self.context.session, self.context.definition
-            self._prepared = Prepared(session, rows.schema, definition)
-        return self._prepared.frame(rows)
-
-    # --- shared with the contract follower ------------------------------------------------
-    def commit(self, batch: Batch, split: Split) -> None:
-        """Bad rows first: a row must be somewhere before the table goes past it."""
-        self.set_apart(split.bad, batch.to)
-        at = {self.source_name: batch.to}
-        self.writer.append(split.good, at, {"rows_in": batch.count}, split.rows)
-
-    def frame_of(self, batch: Batch) -> DataFrame:
-        """The batch as Spark reads it: files where there are files."""
-        session = self.context.session
-        held = [session.createDataFrame(pa.concat_tables(batch.tables))] if batch.tables else []
-        if not batch.files:
-            return held[0]
-        names = self.source.schema.names
-        frame = session.read.parquet(*map(str, batch.files)).select(*names)
-        return frame.unionByName(held[0]) if held else frame
-
-    def slices_of(self, batch: Batch) -> Iterator[pa.Table]:
-        rows = batch.rows(self.source.schema)
-        for start in range(0, rows.num_rows, BIG_BATCH_ROWS // 2):
-            yield rows.slice(start, BIG_BATCH_ROWS // 2)
+    def _take_big(self, given: Input, batch: Batch) -> None:
+        frame = frame_of(self.context.session, given, batch)
+        good = batch.count
+        if isinstance(self.mapper, ContractMapper):
+            self.mapper.learn_from(frame)
+            out, bad = self.mapper.sides(frame)
+            set_apart = spark_files(bad, self.broken.path)
+            good -= self.set_apart_files(given, set_apart)
+        else:
+            out = self.context.definition(frame)
+        done = materialise(out, self.writer.schema, self.writer.path, big=True)
+        counted = min(good, done.count)
+        self.tally.add(given.name, Outcome.COUNTED, counted)
+        self.tally.add(given.name, Outcome.FILTERED, good - counted)
+        self.commit(done.adds, None, {given.name: batch.to}, {"rows_in": batch.count})
 
 
-class ContractFollower(RowsFollower):
-    """A rows table over a stream: decodes by contract, sets apart what breaks it."""
+class RevisedRowsFollower(Follower):
+    """A rows table over an input whose rows may change: what came of a row goes with it."""
 
-    def __init__(
-        self, context: TableContext, source: Source, stream: Stream, schemas: SchemaRegistry
-    ) -> None:
-        super().__init__(context, source, str(stream.name))
-        self.stream = stream
-        self.schemas = schemas
-        self.writers: dict[int, str] = {}
+    def __init__(self, context: TableContext, inputs: Mapping[str, Input], mapper: Mapper) -> None:
+        super().__init__(context, inputs)
+        self.mapper = mapper
+        keys = context.definition.keys
+        self.upserts = Buckets(
+            self.writer.path, self.writer.log.version, self.writer.schema, keys, keys
+        )
+        self._condemned = self.condemned_before(self.first)
 
-    def _split_small(self, rows: pa.Table) -> Split:
-        """One Spark job answers both which rows are good and what they become."""
-        self._learn(_schema_ids(rows))
-        apart = quarantine.SCHEMA.empty_table()
-        try:
-            answer = self._judged(rows).toArrow()
-        except BROKEN_TRANSFORM:
-            broken = isolate(self._judged, rows, self.name)
-            bronze = rows.take([index for index, _ in broken])
-            errors = [error for _, error in broken]
-            apart = quarantine.broken_bronze_rows(self.source_name, bronze, errors)
-            answer = self._judged(without(rows, broken)).toArrow()
-        good = _unpacked(answer, "good", self.writer.schema)
-        bad = pa.concat_tables([_unpacked(answer, "bad", quarantine.SCHEMA), apart])
-        return Split(write_arrow(good, self.writer.path), write_arrow(bad, self.broken.path), good)
+    def take(self, given: Input, batch: Batch) -> None:
+        change = batch.change(given.source.schema)
+        added, bad = self._mapped(change.added)
+        self.set_apart(given, bad)
+        self._condemned.update(bad["row_id"].to_pylist())
+        came = change.added.num_rows - bad.num_rows
+        counted = min(came, added.num_rows)
+        gone, counted_gone, went = added.schema.empty_table(), 0, 0
+        if change.gone is not None and change.gone.num_rows:
+            known = sound(change.gone, self._condemned)
+            lost = change.gone.num_rows - known.num_rows
+            self.tally.add(given.name, Outcome.QUARANTINED, -lost)
+            gone, _ = self._mapped(known)
+            went = known.num_rows
+            counted_gone = min(went, gone.num_rows)
+        self.tally.add(given.name, Outcome.COUNTED, counted - counted_gone)
+        self.tally.add(given.name, Outcome.FILTERED, (came - counted) - (went - counted_gone))
+        net = Change(minus(added, gone), minus(gone, added))
+        actions = self.upserts.rewrite(net)
+        self.commit(actions, net, {given.name: batch.to}, {"rows_in": batch.count})
 
-    def _judged(self, rows: pa.Table) -> DataFrame:
-        """Good rows transformed, and bad ones as quarantine keeps them, in one frame."""
-        rows = rows.drop_columns("headers")
-        if self._prepared is None:
-            self._prepared = Prepared(self.context.session, rows.schema, self._both_sides)
-        return self._prepared.frame(rows)
-
-    def _both_sides(self, bronze: DataFrame) -> DataFrame:
-        decoded = decode(bronze, self.stream, self.writers)
-        good = self.context.definition(transform_input(decoded, self.stream))
-        bad = quarantine.condemned(decoded, self.source_name)
-        return _side(good, "good", bad, "bad").unionByName(_side(bad, "bad", good, "good"))
-
-    def _split_big(self, bronze: DataFrame) -> Split:
-        """Spark reads bronze's files and writes ours."""
-        ids = F.conv(F.hex(F.substring("value", 2, 4)), 16, 10).cast("long")
-        framed = bronze.where((F.length("value") >= 5) & (F.substring("value", 1, 1) == b"\x00"))
-        self._learn({row[0] for row in framed.select(ids).distinct().collect()})
-        decoded = decode(bronze, self.stream, self.writers)
-        out = self.context.definition(transform_input(decoded, self.stream))
-        good = materialise(out, self.writer.schema, self.writer.path, big=True)
-        bad = spark_files(quarantine.condemned(decoded, self.source_name), self.broken.path)
-        return Split(good.adds, bad)
-
-    def _learn(self, ids: set[int]) -> None:
-        """Look up writer schemas not met before; fails, to be tried again, while nobody answers."""
-        for schema_id in ids - set(self.writers):
-            writer = self.schemas.writer(schema_id)
-            if writer is not None:
-                self.writers = {**self.writers, schema_id: writer}
-                self._prepared = None  # the plan names every writer it can read
+    def _mapped(self, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+        parts = [self.mapper.map(some) for some in sliced(rows)]
+        return pa.concat_tables([p.rows for p in parts]), pa.concat_tables([p.bad for p in parts])
 
 
-def _joined(splits: list[Split]) -> Split:
-    return Split([a for s in splits for a in s.good], [a for s in splits for a in s.bad])
+def sliced(rows: pa.Table) -> Iterator[pa.Table]:
+    """Parts small enough for the driver; one empty part of an empty table."""
+    step = BIG_BATCH_ROWS
+    for start in range(0, max(rows.num_rows, 1), step):
+        yield rows.slice(start, step)
 
 
-def _side(filled: DataFrame, own: str, absent: DataFrame, other: str) -> DataFrame:
-    """One half of the union: its own columns filled, the other half's null."""
-    return filled.select(
-        F.lit(own).alias("side"),
-        *(F.col(name).alias(f"{own}.{name}") for name in filled.columns),
-        *(
-            F.lit(None).cast(field.dataType).alias(f"{other}.{field.name}")
-            for field in absent.schema
-        ),
-    )
-
-
-def _unpacked(answer: pa.Table, side: str, schema: pa.Schema) -> pa.Table:
-    """The rows of one half, as a table of their own."""
-    held = answer.filter(pc.equal(answer["side"], side))
-    arrays = [held[f"{side}.{name}"] for name in schema.names]
-    return conform(pa.Table.from_arrays(arrays, names=schema.names), schema)
-
-
-def _schema_ids(rows: pa.Table) -> set[int]:
-    """The schema ids that stand in the rows' headers."""
-    heads = pc.unique(pc.binary_slice(rows["value"], 0, 5)).to_pylist()
-    return {int.from_bytes(h[1:], "big") for h in heads if h and len(h) == 5 and h[0] == 0}
+def frame_of(session: object, given: Input, batch: Batch) -> DataFrame:
+    """A growing batch as Spark reads it: files where there are files."""
+    held = [to_frame(session, change.added) for change in batch.held]  # type: ignore[arg-type]
+    names = given.source.schema.names
+    frames = [f.select(*names) for f in held]
+    if batch.files:
+        read = session.read.parquet(*map(str, batch.files))  # type: ignore[attr-defined]
+        frames.append(read.select(*names))
+    first, *rest = frames
+    for frame in rest:
+        first = first.unionByName(frame)
+    return first

@@ -16,10 +16,12 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from penstock.errors import PenstockError
-from penstock.runtime.delta_log import DeltaLog
+from penstock.runtime.change import Change
+from penstock.runtime.delta_log import DeltaLog, read_commit
+from penstock.runtime.times import to_micros
 from penstock.runtime.writer import RecentRows
 
-__all__ = ["Batch", "Source", "new_batches", "read_files", "rows_since"]
+__all__ = ["Batch", "Source", "new_batches", "newest", "read_files", "rows_at", "rows_between"]
 
 
 MOST_BYTES = 512 << 20  # taken in at once while behind
@@ -36,55 +38,60 @@ class Source(Protocol):
 
 @dataclass
 class Batch:
-    """The rows of consecutive commits, ``(after, to]``; in memory, or as a list of files."""
+    """The changes of consecutive commits, ``(after, to]``; in memory, or as lists of files."""
 
     after: int
     to: int
-    count: int = 0
+    count: int = 0  # rows that came or went
     size: int = 0  # bytes: in memory for rows held, on disk for files
-    tables: list[pa.Table] = field(default_factory=list)
-    files: list[Path] = field(default_factory=list)
+    held: list[Change] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)  # of rows that came
+    changes: list[Path] = field(default_factory=list)  # of rows that came and went
 
-    def rows(self, schema: pa.Schema) -> pa.Table:
-        """All rows as Arrow, read from files where they are not in memory."""
-        parts = [*self.tables, *(read_files(self.files, schema) if self.files else [])]
-        return pa.concat_tables(parts) if parts else schema.empty_table()
+    @property
+    def appends(self) -> bool:
+        """True when rows only came."""
+        return not self.changes and all(not c.gone or not c.gone.num_rows for c in self.held)
+
+    def change(self, schema: pa.Schema) -> Change:
+        """All of it as one change, read from files where it is not in memory."""
+        parts = [*self.held, *(Change(rows) for rows in read_files(self.files, schema))]
+        for file in self.changes:
+            parts.append(Change.of_changes(pq.read_table(file, partitioning=None), schema))
+        return Change.joined(schema, parts)
 
 
 def new_batches(
-    source: Source, after: int, most_rows: int, cut: int | None = None
+    source: Source, after: int, most_rows: int, until: int | None = None
 ) -> Iterator[Batch]:
-    """Commits after a version, gathered into batches of at most ``most_rows`` where possible.
-
-    No batch reaches across version ``cut``.
-    """
+    """Commits after a version, gathered into batches of at most ``most_rows`` where possible."""
     batch = Batch(after, after)
-    for version in range(after + 1, source.log.version + 1):
-        rows = source.recent.get(version)
-        files: list[Path]
-        if rows is not None:
-            files, count, size = [], rows.num_rows, rows.nbytes
-        else:
-            files, count, size = _files_of(source, version)
-        full = batch.count + count > most_rows or batch.size + size > MOST_BYTES
-        if batch.count and (full or batch.to == cut):
+    newest = source.log.version if until is None else until
+    for version in range(after + 1, newest + 1):
+        part = _commit_of(source, version)
+        full = batch.count + part.count > most_rows or batch.size + part.size > MOST_BYTES
+        if batch.count and full:
             yield batch
             batch = Batch(batch.to, batch.to)
         batch.to = version
-        batch.count += count
-        batch.size += size
-        if rows is not None:
-            batch.tables.append(rows)
-        else:
-            batch.files.extend(files)
+        batch.count += part.count
+        batch.size += part.size
+        batch.held += part.held
+        batch.files += part.files
+        batch.changes += part.changes
     if batch.to > batch.after:
         yield batch
 
 
-def _files_of(source: Source, version: int) -> tuple[list[Path], int, int]:
-    """Data files a commit added; a rewrite that changed no data (compaction) adds none."""
-    from penstock.runtime.delta_log import read_commit
+def _commit_of(source: Source, version: int) -> Batch:
+    held = source.recent.get(version)
+    if held is not None:
+        return Batch(version - 1, version, held.rows, held.nbytes, held=[held])
+    return _files_of(source, version)
 
+
+def _files_of(source: Source, version: int) -> Batch:
+    """What a commit did, as files; a rewrite that changed no data (compaction) did nothing."""
     try:
         actions = read_commit(source.path, version)
     except FileNotFoundError:
@@ -93,27 +100,69 @@ def _files_of(source: Source, version: int) -> tuple[list[Path], int, int]:
             "behind further than the log is kept.",
             remedy="Stage the table anew from its input's history.",
         ) from None
+    changes = [a["cdc"] for a in actions if "cdc" in a]
     adds = [a["add"] for a in actions if "add" in a and a["add"]["dataChange"]]
+    if changes:  # by Delta's rule they tell all that happened
+        paths = [source.path / change["path"] for change in changes]
+        count = sum(pq.read_metadata(path).num_rows for path in paths)
+        size = sum(change["size"] for change in changes)
+        return Batch(version - 1, version, count, size, changes=paths)
     count = sum(json.loads(add["stats"])["numRecords"] for add in adds)
     size = sum(add["size"] for add in adds)
-    return [source.path / add["path"] for add in adds], count, size
+    files = [source.path / add["path"] for add in adds]
+    return Batch(version - 1, version, count, size, files=files)
 
 
-def rows_since(source: Source, version: int, column: str, start: dt.datetime) -> pa.Table:
-    """The rows of a version whose time is at or after ``start``; skips files that end before it.
+def rows_at(source: Source, version: int) -> Iterator[pa.Table]:
+    """All rows of a version, file by file."""
+    if version < 0:
+        return
+    for uri in DeltaTable(str(source.path), version=version).file_uris():
+        yield from read_files([_local(uri)], source.schema)
+
+
+def _local(uri: str) -> Path:
+    return Path(unquote(uri.removeprefix("file://")))
+
+
+def rows_between(
+    source: Source,
+    version: int,
+    column: str,
+    start: dt.datetime | None = None,
+    end: dt.datetime | None = None,
+) -> pa.Table:
+    """The rows of a version whose time is in ``[start, end)``; skips files that lie outside.
 
     Skips by itself, because delta-rs' own filter drops files that have no statistics for it.
     """
+    if version < 0:
+        return source.schema.empty_table()
     table = DeltaTable(str(source.path), version=version)
     adds = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    limit = f"max.{column}"
+    low, high = f"min.{column}", f"max.{column}"
     files = [
         source.path / unquote(add["path"])
         for add in adds
-        if add.get(limit) is None or _utc(add[limit]) >= start
+        if (start is None or add.get(high) is None or _utc(add[high]) >= start)
+        and (end is None or add.get(low) is None or _utc(add[low]) < end)
     ]
     rows = pa.concat_tables([source.schema.empty_table(), *read_files(files, source.schema)])
-    return rows.filter(pc.greater_equal(rows[column], pa.scalar(start)))
+    if start is not None:
+        rows = rows.filter(pc.greater_equal(rows[column], pa.scalar(start)))
+    if end is not None:
+        rows = rows.filter(pc.less(rows[column], pa.scalar(end)))
+    return rows
+
+
+def newest(source: Source, version: int, column: str) -> int | None:
+    """The newest time of a column at a version, from the files' statistics, in microseconds."""
+    if version < 0:
+        return None
+    table = DeltaTable(str(source.path), version=version)
+    adds = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    known = [add[f"max.{column}"] for add in adds if add.get(f"max.{column}") is not None]
+    return to_micros(max(known)) if known else None
 
 
 def _utc(moment: dt.datetime) -> dt.datetime:

@@ -15,9 +15,8 @@ from typing import Any
 
 from penstock.errors import ForeignCommit, LeaseLost, TransformError
 from penstock.runtime.follow import Follower
-from penstock.runtime.ingest import Ingest
 
-__all__ = ["FollowWorker", "IngestWorker", "Worker"]
+__all__ = ["FollowWorker", "Worker"]
 
 log = logging.getLogger("penstock.worker")
 
@@ -140,38 +139,3 @@ class FollowWorker(Worker):
 
     def details(self) -> dict[str, Any]:
         return self._follower.status() if self._follower is not None else {}
-
-
-class IngestWorker(Worker):
-    """Keeps the driving query of one topic running."""
-
-    def __init__(
-        self,
-        name: str,
-        make: Callable[[], Ingest],
-        begin: Callable[[Ingest], None],
-        on_lease_lost: Callable[[], None],
-    ) -> None:
-        super().__init__(name, on_lease_lost)
-        self._make = make
-        self._begin = begin
-        self._ingest: Ingest | None = None
-
-    def _run(self) -> None:
-        ingest = self._ingest = self._make()
-        seen = 0
-        try:
-            self._begin(ingest)
-            self.state = "running"
-            while not self._stopping.is_set():
-                self._awake.wait(0.5)
-                self._awake.clear()
-                ingest.check()
-                if ingest.batches != seen:
-                    seen = ingest.batches
-                    self._moved()
-        finally:
-            ingest.stop()
-
-    def details(self) -> dict[str, Any]:
-        return self._ingest.status() if self._ingest is not None else {}

@@ -8,6 +8,7 @@ a crash it goes on from there.
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.model.names import TableName
-from penstock.runtime.delta_log import Action, DeltaLog
+from penstock.runtime.change import Change
+from penstock.runtime.delta_log import Action, DeltaLog, read_commit
 
 __all__ = ["RevisionWriter", "live_path", "revision_path"]
 
@@ -54,6 +56,8 @@ class RevisionWriter:
         self.recent = RecentRows(_RECENT_BYTES)
         self._about = dict(about or {})
         self._mirrored = -1  # the newest commit of the revision that live shows
+        self.companions: dict[str, RevisionWriter] = {}
+        self.tallies: dict[int, list[list[Any]]] = {}  # of commits not yet in the outcomes table
         DeltaLog.create(self.path, schema, description=f"{name} revision {revision}")
         self.log = DeltaLog.take(self.path, token)
         self.live: DeltaLog | None = None
@@ -68,33 +72,73 @@ class RevisionWriter:
         return self.log.txn(f"{self.revision}:{source}")
 
     # --- writing --------------------------------------------------------------------------
-    def append(
+    def commit(
         self,
-        adds: list[Action],
+        actions: list[Action],
         positions: Mapping[str, int],
         info: Mapping[str, Any] | None = None,
-        rows: pa.Table | None = None,
+        *,
+        change: Change | None = None,
+        apart: Mapping[str, list[Action]] | None = None,
+        tally: list[list[Any]] | None = None,
     ) -> int:
-        """Commit files and input positions together, then show them to readers of live."""
+        """Commit files and input positions together, then show them to readers of live.
+
+        Args:
+            actions: adds, removes and change files of this table.
+            positions: how far each input is taken in by this commit.
+            change: the rows that came and went, for readers in this process.
+            apart: actions of the companions (quarantine, late): decided by this commit, carried
+                out by them afterwards, or after a crash.
+            tally: what became of the input rows.
+        """
         txns = {f"{self.revision}:{source}": at for source, at in positions.items()}
-        described = {**self._about, "revision": self.revision, "inputs": dict(positions)}
+        told = {**self._about, "revision": self.revision, "inputs": dict(positions), **(info or {})}
+        if tally:
+            told["outcomes"] = tally
+        apart = {name: some for name, some in (apart or {}).items() if some}
         with self.log.lock:
-            version = self.log.commit(adds, txns, {**described, **(info or {})})
-            if rows is not None:
-                self.recent.put(version, rows)
-            self._show(version, adds)
+            if apart:
+                told["apart"] = apart
+                txns |= {_apart(name): self.log.version + 1 for name in apart}
+            version = self.log.commit(actions, txns, told)
+            if tally:
+                self.tallies[version] = tally
+            if change is not None:
+                self.recent.put(version, change)
+            for name, some in apart.items():
+                self.companions[name].take_over(version, some)
+            self._show(version, actions)
         return version
 
+    # --- companions -----------------------------------------------------------------------
+    def adopt(self, name: str, companion: RevisionWriter) -> None:
+        """Let a companion table carry out what this table's commits decide for it."""
+        self.companions[name] = companion
+        last = self.log.txn(_apart(name))
+        done = companion.position("from")
+        done = -1 if done is None else done
+        if last is None or last <= done:
+            return
+        for version in range(done + 1, last + 1):
+            some = _metadata(read_commit(self.path, version)).get("apart", {}).get(name)
+            if some:
+                companion.take_over(version, some)
+
+    def take_over(self, version: int, actions: list[Action]) -> None:
+        """As a companion: carry out what version ``version`` of the main table decided."""
+        self.commit(actions, {"from": version})
+
     # --- the mirror -----------------------------------------------------------------------
-    def _show(self, version: int, adds: list[Action]) -> None:
+    def _show(self, version: int, actions: list[Action]) -> None:
         """Mirror the commit just made; after one that could not be mirrored, all since then."""
         if self.live is None:
             return
         if self._mirrored != version - 1:
             self.catch_up_mirror()
             return
-        if adds:
-            self._mirror(version, adds)
+        if actions:
+            self._mirror(version, actions)
         self._mirrored = version
 
     def catch_up_mirror(self) -> int:
@@ -127,15 +171,28 @@ class RevisionWriter:
         self.live.commit(moved, {self._marker: version}, about)
 
 
+def _apart(name: str) -> str:
+    return f"apart:{name}"
+
+
+def _metadata(actions: list[Action]) -> dict[str, Any]:
+    for action in actions:
+        if "commitInfo" in action:
+            told: dict[str, Any] = json.loads(action["commitInfo"].get("userMetadata") or "{}")
+            return told
+    return {}
+
+
 class RecentRows:
-    """The rows of the newest commits, so that followers in this process need not read files."""
+    """The changes of the newest commits, so that followers in this process need not read files."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit = limit_bytes
         self._held = 0
-        self._rows: OrderedDict[int, pa.Table] = OrderedDict()
+        self._rows: OrderedDict[int, Change] = OrderedDict()
 
-    def put(self, version: int, rows: pa.Table) -> None:
+    def put(self, version: int, rows: Change | pa.Table) -> None:
+        rows = Change(rows) if isinstance(rows, pa.Table) else rows
         if rows.nbytes > self._limit // 2:
             return
         self._rows[version] = rows
@@ -144,5 +201,5 @@ class RecentRows:
             _, old = self._rows.popitem(last=False)
             self._held -= old.nbytes
 
-    def get(self, version: int) -> pa.Table | None:
+    def get(self, version: int) -> Change | None:
         return self._rows.get(version)

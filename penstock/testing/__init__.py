@@ -1,13 +1,14 @@
 """A test kit: run a table of yours on real Delta tables in a folder, with no service at all.
 
 Example:
-    >>> harness = Harness(spark, tmp_path, stock_stats, trades_schema)
-    >>> harness.feed(first_rows)
-    >>> harness.restart()              # as after a crash: only what was committed is known
-    >>> harness.feed(more_rows)
-    >>> assert harness.rows() == harness.batch_rows()
+    >>> kit = Kit(spark, tmp_path, stock_stats, trades_schema)
+    >>> kit.feed(first_rows)
+    >>> kit.restart()              # as after a crash: only what was committed is known
+    >>> kit.feed(more_rows)
+    >>> assert kit.rows() == kit.batch_rows()
+    >>> assert not any(kit.balance().values())
 """
 
-from penstock.testing.harness import Harness
+from penstock.testing.kit import Kit
 
-__all__ = ["Harness"]
+__all__ = ["Kit"]

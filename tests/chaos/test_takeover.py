@@ -16,9 +16,10 @@ import pytest
 from penstock.runtime.delta_log import LEASE
 from tests.live import Feed, read, rows_where, wait_for
 
-pytestmark = pytest.mark.platform
+pytestmark = [pytest.mark.platform, pytest.mark.timeout(1500)]
 
-KILLS = 10
+KILLS = 6
+LATENESS = dt.timedelta(seconds=2)  # of gold.stock_stats
 
 
 class Load:
@@ -51,9 +52,8 @@ def recount(rows: list[dict], until: dt.datetime) -> Counter:
     """Five-second windows every second, in plain Python from what the broker acknowledged."""
     groups: dict[tuple, list[dict]] = defaultdict(list)
     for row in rows:
-        second = row["extra"].replace(microsecond=0)
-        for back in range(5):
-            groups[row["ticker"], second - dt.timedelta(seconds=back)].append(row)
+        for start in window_starts(row["extra"]):
+            groups[row["ticker"], start].append(row)
     found: Counter = Counter()
     for (ticker, start), members in groups.items():
         if start + dt.timedelta(seconds=5) <= until:
@@ -62,6 +62,44 @@ def recount(rows: list[dict], until: dt.datetime) -> Counter:
             low = min(m["ask_price"] for m in members)
             found[ticker, start, low, len(members), mean] += 1
     return found
+
+
+def window_starts(moment: dt.datetime) -> list[dt.datetime]:
+    second = moment.replace(microsecond=0)
+    return [second - dt.timedelta(seconds=back) for back in range(5)]
+
+
+def perhaps_late(home) -> set[tuple]:
+    """Windows that a row may have missed because it reached bronze too long after a newer one.
+
+    A producer keeps the order within a partition only: on a machine that stalls, one partition can
+    run ahead of another by more than the lateness. How tables above gather bronze's commits makes
+    fewer rows late than this, never more.
+    """
+    arrived = {
+        (r["partition"], r["offset"]): r["ingested_at"]
+        for r in read(home, "bronze", "trades").to_pylist()
+    }
+    commits: dict[dt.datetime, list[dict]] = defaultdict(list)
+    for row in read(home, "silver", "trades").to_pylist():
+        commits[arrived[row["partition"], row["offset"]]].append(row)
+    newest = dt.datetime.min.replace(tzinfo=dt.UTC) + LATENESS
+    found = set()
+    for _, rows in sorted(commits.items()):
+        found |= {
+            (row["ticker"], start)
+            for row in rows
+            if row["traded_at"] < newest - LATENESS
+            for start in window_starts(row["traded_at"])
+        }
+        newest = max([newest, *(row["traded_at"] for row in rows)])
+    return found
+
+
+def final_stats(home) -> list[dict]:
+    """Gold's rows that will not change any more."""
+    rows = read(home, "gold", "stock_stats").to_pylist()
+    return [row for row in rows if row.get("is_final", True)]
 
 
 def check_exact(home, feed: Feed, prefix: str) -> None:
@@ -78,37 +116,44 @@ def check_exact(home, feed: Feed, prefix: str) -> None:
     )
     assert max(bronze.values()) == 1
     assert set(sent) <= set(bronze)
-    newest = max(row["extra"] for row in sent.values())
-    until = newest - dt.timedelta(seconds=2)
-    expected = recount(list(sent.values()), until)
+    until = max(row["extra"] for row in sent.values()) - LATENESS
     got = Counter(
         (r["ticker"], r["window_start"], r["min_ask_price"], r["trades"], r["avg_price"])
-        for r in read(home, "gold", "stock_stats").to_pylist()
+        for r in final_stats(home)
         if r["ticker"].startswith(prefix) and r["window_end"] <= until
     )
-    assert got == expected, "gold: every final window once, with the recounted values"
+    expected = recount(list(sent.values()), until)
+    doubtful = {w for w in perhaps_late(home) if w[0].startswith(prefix)}
+    assert len(doubtful) * 10 <= len(expected), "the load came so disordered that nothing is shown"
+    assert max(Counter(row[:2] for row in got.elements()).values()) == 1, "gold: a window once"
+    assert _without(got, doubtful) == _without(expected, doubtful), (
+        "gold: every final window, with the recounted values"
+    )
+
+
+def _without(windows: Counter, doubtful: set[tuple]) -> Counter:
+    return Counter({row: n for row, n in windows.items() if row[:2] not in doubtful})
 
 
 def drained(home, feed: Feed, prefix: str) -> None:
+    """Until silver holds all that was sent, and gold's watermark has passed the newest of it."""
     sent = {k: v for k, v in feed.acked.items() if v["ticker"].startswith(prefix)}
-    newest = max(row["extra"] for row in sent.values())
+    until = max(row["extra"] for row in sent.values()) - LATENESS
 
-    def done() -> bool:
-        rows = [
-            r for r in read(home, "silver", "trades").to_pylist() if r["ticker"].startswith(prefix)
-        ]
-        return len(rows) >= len(sent)
+    def in_silver() -> bool:
+        rows = read(home, "silver", "trades").to_pylist()
+        return len([r for r in rows if r["ticker"].startswith(prefix)]) >= len(sent)
 
-    wait_for("silver to drain", done, 180)
-    last = newest - dt.timedelta(seconds=3)
-    wait_for(
-        "gold to drain",
-        lambda: max(r["window_end"] for r in read(home, "gold", "stock_stats").to_pylist()) > last,
-        120,
-    )
+    def closed() -> bool:
+        """Windows close in order: when the last one before ``until`` is there, all are."""
+        ends = [r["window_end"] for r in final_stats(home) if r["ticker"].startswith(prefix)]
+        return max(ends) > until - dt.timedelta(seconds=1)
+
+    wait_for("silver to drain", in_silver)
+    wait_for("gold to drain", closed)
 
 
-def test_ten_kills_under_load_lose_and_double_nothing(supervised, feed):
+def test_kills_under_load_lose_and_double_nothing(supervised, feed):
     home = supervised.settings
     dice = random.Random(20261116)
     process = supervised.start()
@@ -136,8 +181,9 @@ def test_a_sleeper_that_wakes_after_its_successor_commits_nothing(supervised, fe
         time.sleep(3)
         supervised.signal(first, signal.SIGSTOP)
         slept = time.monotonic()
-        supervised.wait_running(second, 60)
+        supervised.wait_state(second, "running")
         took = time.monotonic() - slept
+        supervised.wait_running(second)
         token = _token(home)
         supervised.signal(first, signal.SIGCONT)
         supervised.wait_state(first, "standby")

@@ -1,0 +1,230 @@
+"""From a stream's bytes to a table's rows: decoded by contract, deduplicated, transformed.
+
+One Spark job answers both which rows are good and what they become. A table that deduplicates
+takes two, because which rows are duplicates is decided in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+
+from penstock.model.definition import Table
+from penstock.model.stream import Stream
+from penstock.runtime import quarantine
+from penstock.runtime.compute import BROKEN_TRANSFORM, isolate, without
+from penstock.runtime.decode import decode, transform_input
+from penstock.runtime.dedupe import SeenKeys
+from penstock.runtime.files import conform
+from penstock.runtime.mapping import Calculation, Mapped
+from penstock.runtime.prepared import Prepared
+from penstock.runtime.schemas import SchemaRegistry
+from penstock.runtime.source import Source, newest, rows_between
+from penstock.runtime.times import moment
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["ContractMapper"]
+
+
+class ContractMapper:
+    """Bronze rows of one stream into rows of one table."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        definition: Table,
+        stream: Stream,
+        schemas: SchemaRegistry,
+        output: pa.Schema,
+    ) -> None:
+        self.session = session
+        self.definition = definition
+        self.stream = stream
+        self.schemas = schemas
+        self.output = output
+        self.writers: dict[int, str] = {}
+        self._prepared: Prepared | None = None
+
+    def begin(self) -> None:
+        return
+
+    def done(self, position: int) -> None:
+        return
+
+    def map(self, rows: pa.Table, *, again: bool = False) -> Mapped:
+        self._learn(_schema_ids(rows))
+        good, bad = self._judge(rows, self._transformed, self.output)
+        return Mapped(good, bad)
+
+    def _judge(
+        self, rows: pa.Table, then: Callable[[DataFrame], DataFrame], schema: pa.Schema
+    ) -> tuple[pa.Table, pa.Table]:
+        """Good rows as ``then`` makes them, bad ones as quarantine keeps them."""
+
+        def both(bronze: DataFrame) -> DataFrame:
+            decoded = decode(bronze, self.stream, self.writers)
+            good = then(transform_input(decoded, self.stream))
+            bad = quarantine.condemned(decoded, str(self.stream.name))
+            return _side(good, "good", bad, "bad").unionByName(_side(bad, "bad", good, "good"))
+
+        def build(some: pa.Table) -> DataFrame:
+            some = some.drop_columns("headers")
+            if self._prepared is None:
+                self._prepared = Prepared(self.session, {"bronze": some.schema}, both)
+            return self._prepared.frame(bronze=some)
+
+        apart = quarantine.SCHEMA.empty_table()
+        try:
+            answer = build(rows).toArrow()
+        except BROKEN_TRANSFORM:
+            broken = isolate(build, rows, str(self.definition.name))
+            bronze = rows.take(pa.array([index for index, _ in broken], pa.int64()))
+            apart = self._broken(bronze, [error for _, error in broken])
+            answer = build(without(rows, broken)).toArrow()
+        good = _unpacked(answer, "good", schema)
+        return good, pa.concat_tables([_unpacked(answer, "bad", quarantine.SCHEMA), apart])
+
+    def _broken(self, bronze: pa.Table, errors: list[str]) -> pa.Table:
+        return quarantine.broken_bronze_rows(str(self.stream.name), bronze, errors)
+
+    def _transformed(self, typed: DataFrame) -> DataFrame:
+        out: DataFrame = self.definition(typed)
+        return out
+
+    # --- schemas of those who wrote -------------------------------------------------------
+    def _learn(self, ids: set[int]) -> None:
+        """Look up writer schemas not met before; fails, to be tried again, while nobody answers."""
+        if not self.stream.contract.format.registered:
+            return
+        for schema_id in ids - set(self.writers):
+            writer = self.schemas.writer(schema_id)
+            if writer is not None:
+                self.writers = {**self.writers, schema_id: writer}
+                self._prepared = None  # the plan names every writer it can read
+
+    # --- many rows at once ----------------------------------------------------------------
+    def learn_from(self, bronze: DataFrame) -> None:
+        """The same from rows that Spark holds."""
+        if not self.stream.contract.format.registered:
+            return
+        ids = F.conv(F.hex(F.substring("value", 2, 4)), 16, 10).cast("long")
+        framed = bronze.where((F.length("value") >= 5) & (F.substring("value", 1, 1) == b"\x00"))
+        self._learn({row[0] for row in framed.select(ids).distinct().collect()})
+
+    def sides(self, bronze: DataFrame) -> tuple[DataFrame, DataFrame]:
+        """Good rows transformed and bad rows, for Spark's writers."""
+        decoded = decode(bronze, self.stream, self.writers)
+        good = self._transformed(transform_input(decoded, self.stream))
+        return good, quarantine.condemned(decoded, str(self.stream.name))
+
+
+class DedupeMapper(ContractMapper):
+    """The same for a table that deduplicates."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        definition: Table,
+        stream: Stream,
+        schemas: SchemaRegistry,
+        output: pa.Schema,
+        *,
+        typed: pa.Schema,
+        source: Source,
+        position: int,
+        scratch: Path,
+    ) -> None:
+        super().__init__(session, definition, stream, schemas, output)
+        assert definition.dedupe is not None  # noqa: S101
+        self._typed = typed
+        self._calculation = Calculation(
+            session, {"typed": typed}, self._transformed, output, str(definition.name)
+        )
+        self.seen = SeenKeys(scratch / "seen.duckdb", definition.dedupe, typed)
+        self._newest = -1
+        if self.seen.store.position("bronze") != position:
+            self._fill(source, position)
+
+    def _fill(self, source: Source, position: int) -> None:
+        """Remember again what was taken in within the horizon."""
+        self.seen.store.clear()
+        at = newest(source, position, "ingested_at")
+        self.seen.store.begin()
+        if at is not None:
+            start = moment(at - self.seen.dedupe.within_us)
+            rows = rows_between(source, position, "ingested_at", start)
+            for offset in range(0, rows.num_rows, 100_000):
+                self.seen.firsts(self._decoded(rows.slice(offset, 100_000))[0])
+        self.seen.store.commit({"bronze": position})
+
+    def _decoded(self, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+        self._learn(_schema_ids(rows))
+        return self._judge(rows, lambda typed: typed, self._typed)
+
+    def begin(self) -> None:
+        self.seen.store.begin()
+
+    def done(self, position: int) -> None:
+        self.seen.forget(self._newest)
+        self.seen.store.commit({"bronze": position})
+
+    def map(self, rows: pa.Table, *, again: bool = False) -> Mapped:
+        typed, bad = self._decoded(rows)
+        if rows.num_rows:
+            self._newest = max(self._newest, pc.max(rows["ingested_at"].cast(pa.int64())).as_py())
+        firsts = self._again(typed) if again else self.seen.firsts(typed)
+        out, broken = self._calculation.around("typed", typed=firsts)
+        if broken:
+            places = {
+                (row["_partition"], row["_offset"]): error
+                for index, error in broken
+                for row in firsts.slice(index, 1).select(["_partition", "_offset"]).to_pylist()
+            }
+            where = list(
+                zip(rows["partition"].to_pylist(), rows["offset"].to_pylist(), strict=True)
+            )
+            indices = [index for index, place in enumerate(where) if place in places]
+            errors = [places[where[index]] for index in indices]
+            apart = self._broken(rows.take(pa.array(indices, pa.int64())), errors)
+            bad = pa.concat_tables([bad, apart])
+        return Mapped(out, bad, typed.num_rows - firsts.num_rows)
+
+    def _again(self, typed: pa.Table) -> pa.Table:
+        """Rows taken in before are told apart by the same rule, over themselves."""
+        from penstock.runtime.dedupe import first_of_each
+        from penstock.runtime.prepared import to_frame
+
+        frame = first_of_each(to_frame(self.session, typed), self.seen.dedupe)
+        return conform(frame.toArrow(), self._typed)
+
+
+def _side(filled: DataFrame, own: str, absent: DataFrame, other: str) -> DataFrame:
+    """One half of the union: its own columns filled, the other half's null."""
+    return filled.select(
+        F.lit(own).alias("side"),
+        *(F.col(name).alias(f"{own}.{name}") for name in filled.columns),
+        *(
+            F.lit(None).cast(field.dataType).alias(f"{other}.{field.name}")
+            for field in absent.schema
+        ),
+    )
+
+
+def _unpacked(answer: pa.Table, side: str, schema: pa.Schema) -> pa.Table:
+    """The rows of one half, as a table of their own."""
+    held = answer.filter(pc.equal(answer["side"], side))
+    arrays = [held[f"{side}.{name}"] for name in schema.names]
+    return conform(pa.Table.from_arrays(arrays, names=schema.names), schema)
+
+
+def _schema_ids(rows: pa.Table) -> set[int]:
+    """The schema ids that stand in the rows' headers."""
+    heads = pc.unique(pc.binary_slice(rows["value"], 0, 5)).to_pylist()
+    return {int.from_bytes(h[1:], "big") for h in heads if h and len(h) == 5 and h[0] == 0}

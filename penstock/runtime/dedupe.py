@@ -1,0 +1,87 @@
+"""Dedupe: of rows with the same key, only the first within the horizon counts.
+
+By ingest time, which bronze stores and never lets go back, so that stream and batch decide alike:
+a row is a duplicate when one with the same key was taken in at most the horizon before it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from penstock.model.definition import Dedupe
+from penstock.runtime.folds import DUCKDB
+from penstock.runtime.relate import connection, same
+from penstock.runtime.store import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["SeenKeys", "first_of_each"]
+
+_SEEN = "seen"
+_AT = "_at"
+_ORDER = ("_ingested_at", "_partition", "_offset")
+
+
+class SeenKeys:
+    """When each key was last taken in, as far back as the horizon."""
+
+    def __init__(self, path: Path, dedupe: Dedupe, rows: pa.Schema) -> None:
+        self.dedupe = dedupe
+        key = [rows.field(name) for name in dedupe.key]
+        self.store = Store(path, {_SEEN: pa.schema([*key, pa.field(_AT, pa.int64())])})
+
+    def firsts(self, rows: pa.Table) -> pa.Table:
+        """The rows that are no duplicates, in their order; all of them are remembered."""
+        if rows.num_rows == 0:
+            return rows
+        key = list(self.dedupe.key)
+        numbers = pa.array(range(rows.num_rows), pa.int64())
+        at = rows["_ingested_at"].cast(pa.int64())
+        wanted = rows.select([*key, "_partition", "_offset"])
+        arrived = wanted.append_column("_row", numbers).append_column(_AT, at)
+        seen = self.store.fetch(_SEEN, arrived.select(key))
+        names = DUCKDB.names(key)
+        found = (
+            connection()
+            .sql(
+                f"""with placed as (
+                select a._row, a._at, s._at as _before, lag(a._at) over (
+                    partition by {", ".join(f"a.{DUCKDB.name(k)}" for k in key)}
+                    order by a._at, a._partition, a._offset) as _last
+                from arrived a left join seen s on {same("a", "s", key)})
+            select _row from placed
+            where coalesce(_last, _before) is null
+               or _at - coalesce(_last, _before) > {self.dedupe.within_us}
+            order by _row"""  # noqa: S608
+            )
+            .to_arrow_table()["_row"]
+        )
+        newest = (
+            connection()
+            .sql(
+                f"select {names}, max({_AT}) as {_AT} from arrived group by {names}"  # noqa: S608
+            )
+            .to_arrow_table()
+        )
+        newest = newest.cast(seen.schema)
+        self.store.replace(_SEEN, newest.select(key), newest)
+        return rows.take(found)
+
+    def forget(self, now: int) -> None:
+        """Drop keys that cannot make a duplicate any more."""
+        self.store.run(f"delete from {_SEEN} where {_AT} < {now - self.dedupe.within_us}")  # noqa: S608
+
+
+def first_of_each(rows: DataFrame, dedupe: Dedupe) -> DataFrame:
+    """The batch form: over all rows of a stream's transform input."""
+    from pyspark.sql import Window as Over
+    from pyspark.sql import functions as F
+
+    order = Over.partitionBy(*dedupe.key).orderBy(*_ORDER)
+    before = F.unix_micros("_ingested_at") - F.unix_micros(F.lag("_ingested_at").over(order))
+    flagged = rows.withColumn("_gap", before)
+    return flagged.where(F.col("_gap").isNull() | (F.col("_gap") > dedupe.within_us)).drop("_gap")

@@ -1,0 +1,191 @@
+"""Enriched tables: facts with the dimensions of their time, revised when a dimension comes late.
+
+Dimension rows lie in a store by key. A fact is joined when it comes. A dimension row that comes,
+or goes, touches the facts of its key within its time; these are read again from the facts
+themselves, computed again, and written as the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.model.kinds import Enrich
+from penstock.runtime import quarantine
+from penstock.runtime.change import Change
+from penstock.runtime.follow import CATCH_UP_ROWS, Follower, Input, TableContext, sound
+from penstock.runtime.mapping import Calculation
+from penstock.runtime.outcomes import Outcome
+from penstock.runtime.relate import distinct, matching, minus
+from penstock.runtime.rows import sliced
+from penstock.runtime.source import Batch, new_batches, rows_at, rows_between
+from penstock.runtime.store import Store
+from penstock.runtime.times import moment
+from penstock.runtime.upsert import Spans
+from penstock.runtime.windows import as_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["EnrichFollower"]
+
+
+class EnrichFollower(Follower):
+    """One enriched table: the first input is the facts, the others are dimensions."""
+
+    def __init__(self, context: TableContext, inputs: Mapping[str, Input]) -> None:
+        super().__init__(context, inputs)
+        self.kind = cast(Enrich, context.definition.kind)
+        self.facts = self.first
+        self.dimensions = {a: i for a, i in self.inputs.items() if i is not self.facts}
+        self._condemned = self.condemned_before(self.facts)
+        schemas = {a: i.source.schema for a, i in self.inputs.items()}
+        self.calculation = Calculation(
+            context.session, schemas, self._joined, self.writer.schema, self.name
+        )
+        self.upserts = Spans(
+            self.writer.path,
+            self.writer.log.version,
+            self.writer.schema,
+            context.definition.keys,
+            self.kind.on,
+        )
+        dimensions = {a: i.source.schema for a, i in self.dimensions.items()}
+        self.store = Store(context.scratch / "dimensions.duckdb", dimensions)
+        self._catch_up_store()
+
+    def _catch_up_store(self) -> None:
+        """Let the store hold the dimensions as the table has taken them in."""
+        for argument, given in self.dimensions.items():
+            at, reached = self.store.position(given.name), self.positions[given.name]
+            if at > reached:
+                self.store.clear()
+                self._catch_up_store()
+                return
+            if at == reached:
+                continue
+            self.store.begin()
+            if at < 0:
+                for rows in rows_at(given.source, reached):
+                    self.store.add(argument, rows)
+            else:
+                for batch in new_batches(given.source, at, CATCH_UP_ROWS, until=reached):
+                    self._apply(argument, batch.change(given.source.schema))
+            self.store.commit({given.name: reached})
+
+    def _apply(self, argument: str, change: Change) -> None:
+        if change.gone is not None:
+            self.store.remove(argument, change.gone)
+        self.store.add(argument, change.added)
+
+    def advance(self) -> bool:
+        """Dimensions first: a fact that finds its dimension need not be revised."""
+        order = [*self.dimensions.values(), self.facts]
+        moved = False
+        for given in order:
+            for batch in new_batches(given.source, self.positions[given.name], CATCH_UP_ROWS):
+                if batch.count:
+                    self.take(given, batch)
+                    moved = True
+                self.positions[given.name] = batch.to
+        self.settle()
+        return moved
+
+    def take(self, given: Input, batch: Batch) -> None:
+        change = batch.change(given.source.schema)
+        if given is self.facts:
+            self._take_facts(given, change, batch)
+        else:
+            self._take_dimension(given, change, batch)
+
+    # --- facts ----------------------------------------------------------------------------
+    def _take_facts(self, given: Input, change: Change, batch: Batch) -> None:
+        gone = change.gone if change.gone is not None else change.added.slice(0, 0)
+        added = sound(change.added, self._condemned)
+        self.tally.add(given.name, Outcome.QUARANTINED, change.added.num_rows - added.num_rows)
+        new, broken = self._computed(added)
+        counted = min(new.num_rows, added.num_rows - broken)
+        self.tally.add(given.name, Outcome.COUNTED, counted)
+        self.tally.add(given.name, Outcome.FILTERED, added.num_rows - broken - counted)
+        old = new.slice(0, 0)
+        if gone.num_rows:
+            known = sound(gone, self._condemned)
+            self.tally.add(given.name, Outcome.QUARANTINED, known.num_rows - gone.num_rows)
+            old = self._rows_of(known)
+            counted = min(old.num_rows, known.num_rows)
+            self.tally.add(given.name, Outcome.COUNTED, -counted)
+            self.tally.add(given.name, Outcome.FILTERED, counted - known.num_rows)
+        net = Change(minus(new, old), minus(old, new))
+        actions = self.upserts.rewrite(net)
+        self.commit(actions, net, {given.name: batch.to}, {"rows_in": batch.count})
+
+    def _rows_of(self, facts: pa.Table) -> pa.Table:
+        """What the table holds of these facts, by their keys and times."""
+        if facts.num_rows == 0:
+            return self.writer.schema.empty_table()
+        times = facts[self.kind.on].cast(pa.int64())
+        low, high = pc.min(times).as_py(), pc.max(times).as_py()
+        held = self.upserts.rows_between(low, None if high is None else high + 1)
+        names = distinct(facts, [*self.context.definition.keys, self.kind.on])
+        return matching(held, names)
+
+    # --- dimensions -----------------------------------------------------------------------
+    def _take_dimension(self, given: Input, change: Change, batch: Batch) -> None:
+        self.store.begin()
+        self._apply(given.argument, change)
+        gone = change.gone if change.gone is not None else change.added.slice(0, 0)
+        self.tally.add(given.name, Outcome.COUNTED, change.added.num_rows - gone.num_rows)
+        touched = self._touched(pa.concat_tables([change.added, gone]))
+        new, broken = self._computed(touched)
+        self.tally.add(self.facts.name, Outcome.COUNTED, -broken)
+        old = self._rows_of(touched)
+        net = Change(minus(new, old), minus(old, new))
+        actions = self.upserts.rewrite(net)
+        self.commit(actions, net, {given.name: batch.to}, {"rows_in": batch.count})
+        self.store.commit({given.name: batch.to})
+
+    def _touched(self, versions: pa.Table) -> pa.Table:
+        """The facts of these keys between the first and the last moment the versions are about."""
+        position = self.positions[self.facts.name]
+        if versions.num_rows == 0 or position < 0:
+            return self.facts.source.schema.empty_table()
+        start = pc.min(versions["valid_from"].cast(pa.int64())).as_py()
+        ends = versions["valid_to"].cast(pa.int64())
+        end = None if ends.null_count else pc.max(ends).as_py()
+        facts = rows_between(
+            self.facts.source,
+            position,
+            self.kind.on,
+            None if start is None else moment(start),
+            None if end is None else moment(end),
+        )
+        facts = matching(facts, distinct(versions, self.kind.by))
+        return sound(facts, self._condemned)
+
+    # --- computing ------------------------------------------------------------------------
+    def _computed(self, facts: pa.Table) -> tuple[pa.Table, int]:
+        """The facts with their dimensions, and how many broke the transform."""
+        parts, broke = [self.writer.schema.empty_table()], 0
+        for some in sliced(facts):
+            if some.num_rows == 0:
+                continue
+            scopes = distinct(some, self.kind.by)
+            rows = {a: self.store.fetch(a, scopes) for a in self.dimensions}
+            rows[self.facts.argument] = some
+            out, broken = self.calculation.around(self.facts.argument, **rows)
+            apart = some.take(pa.array([index for index, _ in broken], pa.int64()))
+            errors = [error for _, error in broken]
+            bad = quarantine.broken_rows(self.facts.name, apart, errors)
+            self.set_apart(self.facts, bad)
+            self._condemned.update(bad["row_id"].to_pylist())
+            parts.append(out)
+            broke += bad.num_rows
+        return pa.concat_tables(parts), broke
+
+    def _joined(self, **frames: DataFrame) -> DataFrame:
+        facts = frames.pop(self.facts.argument)
+        out: DataFrame = self.context.definition(as_of(facts, frames, self.kind))
+        return out

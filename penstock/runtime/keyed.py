@@ -1,0 +1,213 @@
+"""Keyed tables: latest row, running totals or history per key.
+
+The transform maps rows one by one; what it returns lies in a store by key, and the keys a batch
+touches are folded anew. Rows may come in any order: the order is the declared one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.model.kinds import Latest, Totals
+from penstock.runtime.change import Change
+from penstock.runtime.files import conform
+from penstock.runtime.folds import DUCKDB, fold_query
+from penstock.runtime.follow import CATCH_UP_ROWS, Follower, Input, TableContext, sound
+from penstock.runtime.mapping import Mapped, Mapper
+from penstock.runtime.outcomes import Outcome
+from penstock.runtime.relate import connection, distinct, minus
+from penstock.runtime.rows import sliced
+from penstock.runtime.source import Batch, new_batches, rows_at
+from penstock.runtime.store import Store
+from penstock.runtime.upsert import Buckets
+
+__all__ = ["KeyedFollower"]
+
+_ROWS, _CUTS = "rows", "cuts"
+_COUNT = "_rows"
+
+
+class KeyedFollower(Follower):
+    """One keyed table over one or more inputs."""
+
+    def __init__(
+        self,
+        context: TableContext,
+        inputs: Mapping[str, Input],
+        mappers: Mapping[str, Mapper],
+        mapped: pa.Schema,
+    ) -> None:
+        super().__init__(context, inputs)
+        self.kind = cast(Totals | Latest, context.definition.kind)
+        self.mappers = dict(mappers)
+        self.mapped = mapped
+        self._condemned = {name: self.condemned_before(i) for name, i in self.inputs.items()}
+        self.upserts = Buckets(
+            self.writer.path,
+            self.writer.log.version,
+            self.writer.schema,
+            context.definition.keys,
+            self.kind.by,
+        )
+        held = _summed(mapped, self.kind) if isinstance(self.kind, Totals) else mapped
+        self.store = Store(context.scratch / "rows.duckdb", {_ROWS: held, _CUTS: mapped})
+        self._catch_up_store()
+
+    # --- the store ------------------------------------------------------------------------
+    def _catch_up_store(self) -> None:
+        """Let the store hold what the table has taken in, and nothing else."""
+        if any(self.store.position(n) > at for n, at in self.positions.items()):
+            self.store.clear()
+        for argument, given in self.inputs.items():
+            at, reached = self.store.position(given.name), self.positions[given.name]
+            if at >= reached:
+                continue
+            self.store.begin()
+            if at < 0:
+                for rows in rows_at(given.source, reached):
+                    self._apply(self._remapped(argument, Change(rows)))
+            else:
+                for batch in new_batches(given.source, at, CATCH_UP_ROWS, until=reached):
+                    change = batch.change(given.source.schema)
+                    self._apply(self._remapped(argument, change))
+            self.store.commit({given.name: reached})
+
+    def _remapped(self, argument: str, change: Change) -> Change:
+        """What the transform made of rows that were taken in before; nothing is told again."""
+        mapper, condemned = self.mappers[argument], self._condemned[argument]
+        added = self._map(mapper, sound(change.added, condemned), again=True).rows
+        if change.gone is None or not change.gone.num_rows:
+            return Change(added)
+        return Change(added, self._map(mapper, sound(change.gone, condemned), again=True).rows)
+
+    def _apply(self, change: Change) -> pa.Table:
+        """Put a change of mapped rows into the store; returns the keys it touches."""
+        by = list(self.kind.by)
+        gone = change.gone if change.gone is not None else self.mapped.empty_table()
+        added, cuts = self._cuts_apart(change.added)
+        gone, uncut = self._cuts_apart(gone)
+        touched = distinct(pa.concat_tables([added, gone]), by)
+        if isinstance(self.kind, Totals):
+            self._apply_totals(touched, added, gone)
+            return touched
+        self.store.remove(_ROWS, gone)
+        self.store.add(_ROWS, added)
+        if cuts.num_rows or uncut.num_rows:
+            self.store.remove(_CUTS, uncut)
+            self.store.add(_CUTS, cuts)
+            touched = self.store.scopes(_ROWS, by)
+        return touched
+
+    def _cuts_apart(self, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+        flag = self.kind.truncated if isinstance(self.kind, Latest) else None
+        if flag is None:
+            return rows, rows.slice(0, 0)
+        cut = pc.fill_null(rows[flag], False)
+        return rows.filter(pc.invert(cut)), rows.filter(cut)
+
+    def _apply_totals(self, touched: pa.Table, added: pa.Table, gone: pa.Table) -> None:
+        """A key's rows are one row of sums, and how many rows they are of."""
+        held = self.store.fetch(_ROWS, touched)  # noqa: F841 - found by its name
+        names = [n for n in self.mapped.names if n not in self.kind.by]
+        by = DUCKDB.names(self.kind.by)
+        plain = ", ".join(f"coalesce({DUCKDB.name(n)}, 0) as {DUCKDB.name(n)}" for n in names)
+        minused = ", ".join(f"-coalesce({DUCKDB.name(n)}, 0) as {DUCKDB.name(n)}" for n in names)
+        sums = ", ".join(f"sum({DUCKDB.name(n)}) as {DUCKDB.name(n)}" for n in [*names, _COUNT])
+        summed = connection().sql(
+            f"""select {by}, {sums} from (
+                select {by}, {DUCKDB.names(names)}, {_COUNT} from held
+                union all select {by}, {plain}, 1 from added
+                union all select {by}, {minused}, -1 from gone
+            ) group by {by} having sum({_COUNT}) > 0"""  # noqa: S608
+        )
+        rows = conform(summed.to_arrow_table(), _summed(self.mapped, self.kind))
+        self.store.replace(_ROWS, touched, rows)
+
+    # --- one batch ------------------------------------------------------------------------
+    def take(self, given: Input, batch: Batch) -> None:
+        change = batch.change(given.source.schema)
+        mapper = self.mappers[given.argument]
+        mapper.begin()
+        mapped = self._map(mapper, change.added)
+        self.set_apart(given, mapped.bad)
+        self._condemned[given.argument].update(mapped.bad["row_id"].to_pylist())
+        self.tally.add(given.name, Outcome.DUPLICATE, mapped.duplicates)
+        came = change.added.num_rows - mapped.bad.num_rows - mapped.duplicates
+        self._count(given, came, mapped.rows.num_rows, 1)
+        gone = self._gone(given, change)
+        self.store.begin()
+        touched = self._apply(Change(mapped.rows, gone))
+        actions, net = self._folded(touched)
+        self.commit(actions, net, {given.name: batch.to}, {"rows_in": batch.count})
+        self._prune(touched)
+        self.store.commit({given.name: batch.to})
+        mapper.done(batch.to)
+
+    def _gone(self, given: Input, change: Change) -> pa.Table:
+        if change.gone is None or not change.gone.num_rows:
+            return self.mapped.empty_table()
+        known = sound(change.gone, self._condemned[given.argument])
+        lost = change.gone.num_rows - known.num_rows
+        self.tally.add(given.name, Outcome.QUARANTINED, -lost)
+        gone = self._map(self.mappers[given.argument], known).rows
+        self._count(given, known.num_rows, gone.num_rows, -1)
+        return gone
+
+    def _count(self, given: Input, rows: int, out: int, sign: int) -> None:
+        counted = min(rows, out)
+        self.tally.add(given.name, Outcome.COUNTED, sign * counted)
+        self.tally.add(given.name, Outcome.FILTERED, sign * (rows - counted))
+
+    def _map(self, mapper: Mapper, rows: pa.Table, *, again: bool = False) -> Mapped:
+        parts = [mapper.map(some, again=again) for some in sliced(rows)]
+        return Mapped(
+            pa.concat_tables([p.rows for p in parts]),
+            pa.concat_tables([p.bad for p in parts]),
+            sum(p.duplicates for p in parts),
+        )
+
+    def _folded(self, touched: pa.Table) -> tuple[list, Change]:
+        held = self.store.fetch(_ROWS, touched)
+        cuts = self.store.fetch(_CUTS)  # noqa: F841 - found by its name
+        if isinstance(self.kind, Totals):
+            new = conform(held, self.writer.schema)
+        else:
+            query = fold_query(self.kind, self.mapped.names, "held", "cuts", DUCKDB)
+            new = conform(connection().sql(query).to_arrow_table(), self.writer.schema)
+        old = self.upserts.rows_of(touched)
+        net = Change(minus(new, old), minus(old, new))
+        return self.upserts.rewrite(net), net
+
+    def _prune(self, touched: pa.Table) -> None:
+        """Of a key's rows only the newest can matter again, as long as none is taken back."""
+        if type(self.kind) is not Latest or any(i.changes for i in self.inputs.values()):
+            return
+        by, order = DUCKDB.names(self.kind.by), self.kind.order
+        held = self.store.fetch(_ROWS, touched)
+        rest = [c for c in self.mapped.names if c not in order and c not in self.kind.by]
+        newest = DUCKDB.names([*order, *rest], " desc nulls last")
+        best = connection().sql(
+            f"""select {DUCKDB.names(self.mapped.names)} from (
+                select *, row_number() over (partition by {by} order by {newest}) as _n from held
+            ) where _n = 1"""  # noqa: S608
+        )
+        if held.num_rows > touched.num_rows:
+            self.store.replace(_ROWS, touched, conform(best.to_arrow_table(), self.mapped))
+
+
+def _summed(mapped: pa.Schema, kind: Totals) -> pa.Schema:
+    """Sums as they are kept: as wide as they can get."""
+    fields = []
+    for field in mapped:
+        kind_of = field.type
+        if field.name in kind.by:
+            fields.append(field)
+        elif pa.types.is_decimal(kind_of):
+            fields.append(pa.field(field.name, pa.decimal128(38, kind_of.scale)))
+        else:
+            fields.append(pa.field(field.name, pa.int64()))
+    return pa.schema([*fields, pa.field(_COUNT, pa.int64())])

@@ -1,0 +1,112 @@
+"""Running a transform on rows in memory, around the rows that break it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from penstock.runtime import quarantine
+from penstock.runtime.compute import BROKEN_TRANSFORM, isolate, without
+from penstock.runtime.files import conform
+from penstock.runtime.prepared import Prepared
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Calculation", "Mapped", "RowMapper"]
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """What some input rows came to."""
+
+    rows: pa.Table
+    bad: pa.Table  # as quarantine keeps them
+    duplicates: int = 0
+
+
+class Calculation:
+    """A plan over one or more inputs in memory, run again and again."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        schemas: Mapping[str, pa.Schema],
+        build: Callable[..., DataFrame],
+        output: pa.Schema,
+        table: str,
+    ) -> None:
+        self._session = session
+        self._schemas = dict(schemas)
+        self._plan = build
+        self._output = output
+        self._table = table
+        self._prepared: Prepared | None = None
+
+    def frame(self, **rows: pa.Table) -> DataFrame:
+        if self._prepared is None:
+            schemas = {argument: table.schema for argument, table in rows.items()}
+            self._prepared = Prepared(self._session, schemas, self._plan)
+        return self._prepared.frame(**rows)
+
+    def run(self, **rows: pa.Table) -> pa.Table:
+        return conform(self.frame(**rows).toArrow(), self._output)
+
+    def around(self, suspect: str, **rows: pa.Table) -> tuple[pa.Table, list[tuple[int, str]]]:
+        """The result without the rows of ``suspect`` that break it, and which these are."""
+        try:
+            return self.run(**rows), []
+        except BROKEN_TRANSFORM:
+
+            def build(some: pa.Table) -> DataFrame:
+                return self.frame(**{**rows, suspect: some})
+
+            broken = isolate(build, rows[suspect], self._table)
+            rest = without(rows[suspect], broken)
+            return self.run(**{**rows, suspect: rest}), broken
+
+
+class Mapper(Protocol):
+    """Rows of an input, one by one, into rows of a table.
+
+    ``again`` maps rows that were taken in before: nothing is remembered of them, none is a
+    duplicate that was none then.
+    """
+
+    def begin(self) -> None:
+        """Before a batch."""
+
+    def map(self, rows: pa.Table, *, again: bool = False) -> Mapped: ...
+
+    def done(self, position: int) -> None:
+        """After the batch's commit."""
+
+
+class RowMapper:
+    """A transform over typed rows; other inputs of the table, if any, are empty meanwhile."""
+
+    def __init__(
+        self, calculation: Calculation, argument: str, source: str, others: dict[str, pa.Schema]
+    ) -> None:
+        self._calculation = calculation
+        self._argument = argument
+        self._source = source
+        self._others = {name: schema.empty_table() for name, schema in others.items()}
+
+    def begin(self) -> None:
+        return
+
+    def done(self, position: int) -> None:
+        return
+
+    def map(self, rows: pa.Table, *, again: bool = False) -> Mapped:
+        given = {**self._others, self._argument: rows}
+        out, broken = self._calculation.around(self._argument, **given)
+        apart = rows.take(pa.array([index for index, _ in broken], pa.int64()))
+        bad = quarantine.broken_rows(self._source, apart, [error for _, error in broken])
+        return Mapped(out, bad)

@@ -1,0 +1,63 @@
+"""Bags of rows in memory, compared: what one has and the other has not.
+
+DuckDB does the work, in the driver, on Arrow tables as they are: rows count with multiplicity, and
+nulls are equal to nulls. One connection per thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import duckdb
+import pyarrow as pa
+
+__all__ = ["connection", "distinct", "matching", "minus", "quoted", "same"]
+
+_local = threading.local()
+
+
+def connection() -> duckdb.DuckDBPyConnection:
+    """This thread's own DuckDB, in memory, for rows that come and go as Arrow."""
+    if not hasattr(_local, "duck"):
+        _local.duck = duckdb.connect(":memory:", config={"threads": 1, "memory_limit": "1GB"})
+        _local.duck.execute("SET TimeZone = 'UTC'")
+    return _local.duck
+
+
+def minus(rows: pa.Table, gone: pa.Table) -> pa.Table:
+    """The rows less those that are gone, each once per time it is gone."""
+    if rows.num_rows == 0 or gone.num_rows == 0:
+        return rows
+    left = connection().sql("select * from rows except all select * from gone")
+    return left.to_arrow_table().cast(rows.schema)
+
+
+def distinct(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """The different values of some columns."""
+    return rows.select(list(columns)).group_by(list(columns)).aggregate([])
+
+
+def matching(rows: pa.Table, scopes: pa.Table, *, within: bool = True) -> pa.Table:
+    """The rows whose values are among the scopes (or not), null being equal to null."""
+    if rows.num_rows == 0 or scopes.num_rows == 0:
+        return rows.slice(0, 0) if within else rows
+    on = same("r", "s", scopes.column_names)
+    verb = "semi" if within else "anti"
+    # The order of rows is kept: what is computed from them must not depend on a hash table's.
+    numbered = rows.append_column("_row", pa.array(range(rows.num_rows), pa.int64()))  # noqa: F841
+    found = connection().sql(
+        f"select r._row from numbered r {verb} join scopes s on {on} order by 1"  # noqa: S608
+    )
+    return rows.take(found.to_arrow_table()["_row"])
+
+
+def same(left: str, right: str, columns: Sequence[str]) -> str:
+    """A join condition under which null is equal to null."""
+    return " and ".join(
+        f"{left}.{quoted(name)} is not distinct from {right}.{quoted(name)}" for name in columns
+    )
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,266 @@
+"""Session tables: rows of a key that follow each other closely.
+
+The follower keeps the rows of sessions that are still open. A row is on time unless it is older
+than the watermark: then it may belong to a session that is written already, and is late. A session
+is written when the watermark has reached its end.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.model.windows import Session
+from penstock.runtime import late as late_lines
+from penstock.runtime import quarantine
+from penstock.runtime.change import Change
+from penstock.runtime.files import write_arrow
+from penstock.runtime.folds import DUCKDB
+from penstock.runtime.follow import Follower, Input, TableContext, sound
+from penstock.runtime.late import EXPIRED, LATE
+from penstock.runtime.mapping import Calculation
+from penstock.runtime.outcomes import Outcome
+from penstock.runtime.reconcile import count_in
+from penstock.runtime.relate import connection, distinct, matching, minus, same
+from penstock.runtime.source import Batch, rows_between
+from penstock.runtime.timed import NEVER, WATERMARK, micros_of
+from penstock.runtime.times import latest, moment
+from penstock.runtime.upsert import Spans
+from penstock.runtime.windows import assign_sessions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["SessionFollower"]
+
+_HORIZON = "horizon"  # the oldest row of an open session
+
+
+class SessionFollower(Follower):
+    """One session table over one input that only grows."""
+
+    def __init__(self, context: TableContext, inputs: Mapping[str, Input]) -> None:
+        super().__init__(context, inputs)
+        self.kind = cast(Session, context.definition.kind)
+        self.clock = self.writer.position(f"clock:{self.first.name}")
+        self._condemned = self.condemned_before(self.first)
+        self.calculation = Calculation(
+            context.session,
+            {self.first.argument: self.first.source.schema},
+            self._sessions,
+            self.writer.schema,
+            self.name,
+        )
+        self.late = 0
+        self.open_rows = self._open_rows_again()
+
+    @property
+    def watermark(self) -> int | None:
+        return None if self.clock is None else self.clock - self.kind.us("lateness")
+
+    def extra_positions(self) -> dict[str, int]:
+        if self.clock is None or self.watermark is None:
+            return {}
+        # Everything that is open began at or after this; a closed table begins at the watermark.
+        oldest = pc.min(self.open_rows[self.kind.on])
+        horizon = oldest.cast(pa.int64()).as_py() if oldest.is_valid else self.watermark
+        clock = f"clock:{self.first.name}"
+        return {clock: self.clock, WATERMARK: self.watermark, _HORIZON: horizon}
+
+    # --- which sessions are open ----------------------------------------------------------
+    def _open_rows_again(self) -> pa.Table:
+        """The rows of sessions that were open at the last commit."""
+        horizon, given = self.writer.position(_HORIZON), self.first
+        if horizon is None or self.watermark is None:
+            return given.source.schema.empty_table()
+        position = self.positions[given.name]
+        rows = rows_between(given.source, position, self.kind.on, moment(horizon))
+        rows = self._counted(rows, late_lines.lines(self.late_table))
+        return self._split(rows, self.watermark)[1]
+
+    def _counted(self, rows: pa.Table, listed: pa.Table) -> pa.Table:
+        """Rows of the input less those set apart."""
+        rows = rows.filter(pc.is_valid(rows[self.kind.on]))
+        return sound(late_lines.excused(rows, listed, self.first.name), self._condemned)
+
+    def _split(self, rows: pa.Table, watermark: int) -> tuple[pa.Table, pa.Table]:
+        """Rows of sessions that have ended by the watermark, and rows of those that have not."""
+        if rows.num_rows == 0:
+            return rows, rows
+        gap = self.kind.us("gap")
+        times = rows[self.kind.on].cast(pa.int64())
+        keyed = rows.select(list(self.kind.by)).append_column("_t", times)
+        placed = keyed.append_column("_row", pa.array(range(rows.num_rows), pa.int64()))  # noqa: F841
+        by = DUCKDB.names(self.kind.by)
+        ended = (
+            connection()
+            .sql(
+                f"""with gaps as (
+                select *, _t - lag(_t) over (partition by {by} order by _t) as _gap from placed),
+            numbered as (
+                select *, sum(case when _gap is null or _gap >= {gap} then 1 else 0 end)
+                    over (partition by {by} order by _t) as _session from gaps)
+            select _row, max(_t) over (partition by {by}, _session) + {gap} <= {watermark} as _ended
+            from numbered order by _row"""  # noqa: S608
+            )
+            .to_arrow_table()["_ended"]
+        )
+        return rows.filter(ended), rows.filter(pc.invert(ended))
+
+    # --- one batch ------------------------------------------------------------------------
+    def take(self, given: Input, batch: Batch) -> None:
+        rows = batch.change(given.source.schema).added
+        known = sound(rows, self._condemned)
+        self.tally.add(given.name, Outcome.QUARANTINED, rows.num_rows - known.num_rows)
+        timed = known.filter(pc.is_valid(known[self.kind.on]))
+        self.tally.add(given.name, Outcome.FILTERED, known.num_rows - timed.num_rows)
+        fresh = self._accepted(given, timed)
+        newest = latest(timed[self.kind.on])
+        self.positions[given.name] = batch.to
+        if newest is not None:
+            self.clock = max(newest, self.clock or newest)
+        if self.watermark is None:
+            return
+        rows = pa.concat_tables([self.open_rows, fresh])
+        ended, self.open_rows = self._split(rows, self.watermark)
+        if ended.num_rows:
+            out = self._computed(ended)
+            self.commit(
+                write_arrow(out, self.writer.path), Change(out), info={"rows_in": batch.count}
+            )
+
+    def _accepted(self, given: Input, rows: pa.Table) -> pa.Table:
+        """The rows that are on time; the others are listed."""
+        times = micros_of(rows[self.kind.on])
+        bound = NEVER if self.watermark is None else self.watermark
+        late = times < bound
+        end = times + self.kind.us("gap") + self.kind.us("reconcile_within")
+        expired = late & (end <= bound)
+        self.tally.add(given.name, Outcome.COUNTED, int((~late).sum()))
+        for chosen, outcome, status in (
+            (late & ~expired, Outcome.LATE, LATE),
+            (expired, Outcome.EXPIRED, EXPIRED),
+        ):
+            if not chosen.any():
+                continue
+            self.late += int(chosen.sum())
+            self.tally.add(given.name, outcome, int(chosen.sum()))
+            self.set_late(
+                late_lines.listed(
+                    given.name,
+                    rows.filter(pa.array(chosen)),
+                    self.kind.on,
+                    times[chosen],
+                    status=status,
+                    change="insert",
+                    watermark=bound,
+                )
+            )
+        return rows.filter(pa.array(~late))
+
+    def _sessions(self, **frames: DataFrame) -> DataFrame:
+        (rows,) = frames.values()
+        out: DataFrame = self.context.definition(assign_sessions(rows, self.kind))
+        return out
+
+    def _computed(self, rows: pa.Table) -> pa.Table:
+        out, broken = self.calculation.around(self.first.argument, **{self.first.argument: rows})
+        if broken:
+            apart = rows.take(pa.array([index for index, _ in broken], pa.int64()))
+            errors = [error for _, error in broken]
+            bad = quarantine.broken_rows(self.first.name, apart, errors)
+            self.set_apart(self.first, bad)
+            self.tally.add(self.first.name, Outcome.COUNTED, -bad.num_rows)
+            self._condemned.update(bad["row_id"].to_pylist())
+        return out
+
+    # --- late rows ------------------------------------------------------------------------
+    def reconcile(self) -> dict[str, Any]:
+        """Compute the sessions again that late rows belong to, or join, or part from each other."""
+        self.settle(now=True)
+        pending = late_lines.lines(self.late_table, LATE)
+        if pending.num_rows == 0 or self.watermark is None:
+            return {"late": 0, "results": 0, "changed": 0}
+        spans = Spans(
+            self.writer.path,
+            self.writer.log.version,
+            self.writer.schema,
+            self.context.definition.keys,
+            self.kind.point,
+        )
+        late = self._late_keys(pending)
+        oldest = int(pc.min(pending["event_time"].cast(pa.int64())).as_py())
+        written = matching(spans.rows_between(None, None), late)
+        old = written.filter(pa.array(micros_of(written["window_end"]) > oldest))
+        mine = self._rows_since(late, old, oldest)
+        ended, still_open = self._split(mine, self.watermark)
+        new = self._computed(ended) if ended.num_rows else self.writer.schema.empty_table()
+        self.open_rows = pa.concat_tables(
+            [matching(self.open_rows, late, within=False), sound(still_open, self._condemned)]
+        )
+        net = Change(minus(new, old), minus(old, new))
+        count_in(self, _pointless(pending))
+        self._apart.setdefault("late", []).extend(late_lines.reconciled(self.late_table))
+        self.commit(spans.rewrite(net), net, info={"operation": "PENSTOCK RECONCILE"})
+        self.outcomes.flush(now=True)
+        return {"late": pending.num_rows, "results": late.num_rows, "changed": net.rows}
+
+    def _late_keys(self, pending: pa.Table) -> pa.Table:
+        """The keys of late rows, found in the input by the rows' ids."""
+        ids = set(pending["row_id"].to_pylist())
+        start = pc.min(pending["event_time"]).as_py()
+        end = pc.max(pending["event_time"]).as_py() + dt.timedelta(microseconds=1)
+        given = self.first
+        near = rows_between(given.source, self.positions[given.name], self.kind.on, start, end)
+        found = [quarantine.row_id(row) in ids for row in near.to_pylist()]
+        return distinct(near.filter(pa.array(found, pa.bool_())), self.kind.by)
+
+    def _rows_since(self, late: pa.Table, old: pa.Table, oldest: int) -> pa.Table:
+        """Each key's rows from the first session on that a late row may belong to."""
+        by, on = list(self.kind.by), DUCKDB.name(self.kind.on)
+        names = DUCKDB.names(by)
+        opened = matching(self.open_rows, late)  # noqa: F841 - found by its name
+        bounds = (
+            connection()
+            .sql(
+                f"""select {names}, min(_t) as _t from (
+                select {names}, {oldest} as _t from late
+                union all select {names}, epoch_us(window_start) from old
+                union all select {names}, epoch_us({on}) from opened
+            ) group by {names}"""  # noqa: S608
+            )
+            .to_arrow_table()
+        )
+        given = self.first
+        start = moment(int(pc.min(bounds["_t"]).as_py()))
+        rows = rows_between(given.source, self.positions[given.name], self.kind.on, start)
+        rows = matching(self._counted(rows, late_lines.lines(self.late_table, EXPIRED)), late)
+        times = rows[self.kind.on].cast(pa.int64())
+        numbers = pa.array(range(rows.num_rows), pa.int64())
+        placed = rows.select(by).append_column("_row", numbers).append_column("_at", times)  # noqa: F841
+        kept = connection().sql(
+            f"""select p._row from placed p join bounds b on {same("p", "b", by)}
+                where p._at >= b._t order by 1"""  # noqa: S608
+        )
+        return rows.take(kept.to_arrow_table()["_row"])
+
+    def status(self) -> dict[str, Any]:
+        at = self.watermark
+        return {
+            **super().status(),
+            "watermark": None if at is None else moment(at).isoformat(),
+            "open_rows": self.open_rows.num_rows,
+            "late": self.late,
+        }
+
+
+def _pointless(pending: pa.Table) -> pa.Table:
+    """Sessions are accounted for without a window: which one a row ends in may change."""
+    nothing = pa.nulls(pending.num_rows, pending.schema.field("window_start").type)
+    return pending.set_column(
+        pending.schema.get_field_index("window_start"), "window_start", nothing
+    )

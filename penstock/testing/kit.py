@@ -1,0 +1,279 @@
+"""One table and its inputs, on disk, driven batch by batch."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from penstock.model.definition import Table
+from penstock.model.names import TableName
+from penstock.model.stream import Stream
+from penstock.model.windows import Timed, Window
+from penstock.runtime import late as late_lines
+from penstock.runtime import outcomes, quarantine
+from penstock.runtime.batch import recompute
+from penstock.runtime.build import arrow_schema, empty_inputs, follower, output_frame
+from penstock.runtime.decode import decode, transform_input
+from penstock.runtime.dedupe import first_of_each
+from penstock.runtime.files import conform
+from penstock.runtime.follow import Follower, Input, TableContext, sound
+from penstock.runtime.prepared import to_frame
+from penstock.runtime.writer import RevisionWriter, live_path
+from penstock.testing.feeds import FedStream, FedTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Kit"]
+
+_REVISION = "under-test"
+Row = dict[str, Any]
+
+
+class Kit:
+    """Feeds the inputs of a table and lets it follow them, as the supervisor would.
+
+    Args:
+        table: the table under test.
+        schemas: the Arrow schema of each input that is a table, by name; of a table with one input
+            the schema alone will do.
+        stream: the stream, where the table decodes one.
+        changing: names of inputs whose rows the test will take back (``remove``).
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        folder: Path,
+        table: Table,
+        schemas: Mapping[str, pa.Schema] | pa.Schema | None = None,
+        *,
+        stream: Stream | None = None,
+        changing: Sequence[str] = (),
+    ) -> None:
+        self.session = session
+        self.folder = folder
+        self.table = table
+        self.stream = stream
+        if isinstance(schemas, pa.Schema):
+            schemas = {str(name): schemas for name in table.inputs.values()}
+        self._schemas = dict(schemas or {})
+        self._changing = set(changing)
+        self._token = 0
+        self._fed = 0
+        self.feeds: dict[str, FedTable | FedStream] = {}
+        self.restart()
+
+    # --- driving --------------------------------------------------------------------------
+    def restart(self) -> None:
+        """Open everything anew under a higher token: memory is gone, commits are not."""
+        self._token += 1
+        for name in map(str, self.table.inputs.values()):
+            old = self.feeds.get(name)
+            if self.stream is not None:
+                known = old.writers if isinstance(old, FedStream) else None
+                self.feeds[name] = FedStream(self.folder, self.stream, self._token, known)
+            else:
+                self.feeds[name] = FedTable(self._writer(name, self._schemas[name]))
+        self._close_stores()
+        self.follower = self._new_follower()
+
+    def _close_stores(self) -> None:
+        old = getattr(self, "follower", None)
+        for holder in (old, getattr(getattr(old, "mapper", None), "seen", None)):
+            store = getattr(holder, "store", None)
+            if store is not None:
+                store.close()
+
+    def _new_follower(self) -> Follower:
+        name = self.table.name
+        context = TableContext(
+            self.session,
+            self.table,
+            _REVISION,
+            self._writer(str(name), self._output_schema()),
+            self._writer(str(name.quarantine), quarantine.SCHEMA),
+            self._writer(str(name.late), late_lines.SCHEMA),
+            self._writer(str(name.outcomes), outcomes.SCHEMA),
+            self.folder / "scratch",
+        )
+        inputs = {
+            argument: Input(argument, str(n), self.feeds[str(n)].source, self._changes(str(n)))
+            for argument, n in self.table.inputs.items()
+        }
+        feed = next(iter(self.feeds.values()))
+        schemas: Any = feed if isinstance(feed, FedStream) else None
+        return follower(context, inputs, self.stream, schemas)
+
+    def _changes(self, name: str) -> bool:
+        return name in self._changing
+
+    def feed(
+        self,
+        rows: pa.Table | Sequence[Row],
+        to: str | None = None,
+        *,
+        follow: bool = True,
+        at: dt.datetime | None = None,
+    ) -> None:
+        """Commit rows to an input (the only one, or the one named), and let the table follow.
+
+        Of a stream: rows are encoded by its contract, bytes go as they are; ``at`` is the ingest
+        time.
+        """
+        feed = self._feed(to)
+        if isinstance(feed, FedStream):
+            feed.send(list(rows), at)  # type: ignore[arg-type]
+        else:
+            feed.add(_table(rows, feed.source.schema))
+        if follow:
+            self.advance()
+
+    def remove(
+        self, rows: pa.Table | Sequence[Row], to: str | None = None, *, follow: bool = True
+    ) -> None:
+        """Take rows back from an input that was declared as changing."""
+        feed = self._feed(to)
+        assert isinstance(feed, FedTable)  # noqa: S101
+        feed.remove(_table(rows, feed.source.schema))
+        if follow:
+            self.advance()
+
+    def _feed(self, to: str | None) -> FedTable | FedStream:
+        if to is None:
+            (feed,) = self.feeds.values()
+            return feed
+        return self.feeds[to]
+
+    def advance(self) -> None:
+        """Let the table take in what its inputs have."""
+        self.follower.advance()
+
+    def reconcile(self) -> dict[str, Any]:
+        """Make late rows count, as `penstock reconcile` does."""
+        told: dict[str, Any] = self.follower.reconcile()  # type: ignore[attr-defined]
+        return told
+
+    def lose_copies(self) -> None:
+        """Delete what can be made again from the tables alone; a restart must not notice."""
+        import shutil
+
+        self._close_stores()
+        shutil.rmtree(self.folder / "scratch", ignore_errors=True)
+        self.restart()
+
+    # --- looking --------------------------------------------------------------------------
+    def rows(self) -> list[Row]:
+        """What readers of the live table see, in the order of its columns' values."""
+        return self._live(self.table.name)
+
+    def quarantined(self) -> list[Row]:
+        return self._live(self.table.name.quarantine)
+
+    def late(self) -> list[Row]:
+        return self._live(self.table.name.late)
+
+    def outcomes(self) -> dict[str, int]:
+        """How many rows came to which outcome, over all windows and inputs."""
+        totals: dict[str, int] = {}
+        for row in self._outcome_rows():
+            totals[row["outcome"]] = totals.get(row["outcome"], 0) + row["rows"]
+        return {name: number for name, number in sorted(totals.items()) if number}
+
+    def balance(self) -> dict[str, int]:
+        """Per input: rows it has less rows accounted for; all zero, or rows were lost."""
+        weight = self.table.kind.panes if isinstance(self.table.kind, Window) else 1
+        left = {name: feed.count() * weight for name, feed in self.feeds.items()}
+        for row in self._outcome_rows():
+            left[row["input"]] -= row["rows"]
+        return left
+
+    def _outcome_rows(self) -> list[Row]:
+        self.follower.settle(now=True)
+        return self._live(self.table.name.outcomes)
+
+    def batch_rows(self) -> list[Row]:
+        """The batch form of the table over all of its inputs."""
+        schema = self._output_schema()
+        until = getattr(self.follower, "watermark", None)
+        if isinstance(self.table.kind, Timed) and until is None:
+            return []
+        expired = self._expired()
+        whole = recompute(self.table, self._inputs(expired), until=until)
+        rows = conform(whole.toArrow(), schema)
+        if isinstance(self.table.kind, Window) and expired.num_rows:
+            rows = self._without_expired(rows, expired, until)
+        return _sorted(rows)
+
+    def _expired(self) -> pa.Table:
+        return late_lines.lines(self.follower.late_table, late_lines.EXPIRED)
+
+    def _inputs(self, expired: pa.Table) -> dict[str, DataFrame]:
+        given = {}
+        for argument, name in self.table.inputs.items():
+            feed = self.feeds[str(name)]
+            rows = feed.rows()
+            if isinstance(feed, FedStream):
+                given[argument] = self._decoded(feed, rows)
+                continue
+            if isinstance(self.table.kind, Timed) and not isinstance(self.table.kind, Window):
+                rows = late_lines.excused(rows, expired, str(name))
+            condemned = {r["row_id"] for r in self.quarantined() if r["source"] == str(name)}
+            given[argument] = to_frame(self.session, sound(rows, condemned))
+        return given
+
+    def _decoded(self, feed: FedStream, rows: pa.Table) -> DataFrame:
+        assert self.stream is not None  # noqa: S101
+        broken = {r["row_id"] for r in self.quarantined() if r["error_class"] == "transform_error"}
+        names = [
+            f"{r['topic']}/{r['topic_id']}/{r['partition']}/{r['offset']}"
+            for r in rows.select(["topic", "topic_id", "partition", "offset"]).to_pylist()
+        ]
+        rows = rows.filter(pa.array([name not in broken for name in names], pa.bool_()))
+        bronze = to_frame(self.session, rows.drop_columns("headers"))
+        typed = transform_input(decode(bronze, self.stream, feed.writers), self.stream)
+        return first_of_each(typed, self.table.dedupe) if self.table.dedupe else typed
+
+    def _without_expired(self, rows: pa.Table, expired: pa.Table, until: Any) -> pa.Table:
+        """Windows with expired rows, computed without these."""
+        points = expired["window_start"]
+        parts = [rows.filter(pc.invert(pc.is_in(rows["window_start"], pc.unique(points))))]
+        (argument,) = self.table.inputs
+        (feed,) = self.feeds.values()
+        for point in pc.unique(points):
+            mine = expired.filter(pc.equal(points, point))
+            at = point.cast(pa.int64()).as_py()
+            name = str(self.table.inputs[argument])
+            left = to_frame(self.session, late_lines.excused(feed.rows(), mine, name))
+            out = recompute(self.table, {argument: left}, until=until, interval=(at, at + 1))
+            parts.append(conform(out.toArrow(), rows.schema))
+        return pa.concat_tables(parts)
+
+    def _writer(self, name: str, schema: pa.Schema) -> RevisionWriter:
+        return RevisionWriter(
+            self.folder, TableName.parse(name), _REVISION, schema, token=self._token, live=True
+        )
+
+    def _output_schema(self) -> pa.Schema:
+        def given(name: str) -> Stream | pa.Schema:
+            return self.stream if self.stream is not None else self._schemas[name]
+
+        return arrow_schema(output_frame(self.table, empty_inputs(self.session, self.table, given)))
+
+    def _live(self, name: TableName) -> list[Row]:
+        return _sorted(DeltaTable(str(live_path(self.folder, name))).to_pyarrow_table())
+
+
+def _table(rows: pa.Table | Sequence[Row], schema: pa.Schema) -> pa.Table:
+    made = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema)
+    return conform(made, schema)
+
+
+def _sorted(rows: pa.Table) -> list[Row]:
+    return sorted(rows.to_pylist(), key=lambda row: [str(value) for value in row.values()])

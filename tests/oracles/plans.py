@@ -1,0 +1,95 @@
+"""How rows reach a table under test: in which batches, to which input, with restarts between.
+
+Hypothesis makes every choice, so that what fails is cut down to what matters.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from tests.oracles import Row, in_order
+
+__all__ = ["Plan", "agree", "become", "few", "plans"]
+
+# Every example runs a stream on disk: few of them, and always the same.
+few = settings(
+    max_examples=8,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+class Tried(Protocol):
+    """What a plan needs of the kit."""
+
+    def feed(self, rows: list[Row], to: str) -> None: ...
+    def remove(self, rows: list[Row], to: str) -> None: ...
+    def restart(self) -> None: ...
+    def rows(self) -> list[Row]: ...
+    def batch_rows(self) -> list[Row]: ...
+    def balance(self) -> dict[str, int]: ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Batches in the order in which they come; before some of them everything is restarted."""
+
+    batches: list[tuple[str, list[Row]]]
+    restarts: frozenset[int]
+
+    def carry_out(self, kit: Tried) -> None:
+        for number, (to, rows) in enumerate(self.batches):
+            if number in self.restarts:
+                kit.restart()
+            kit.feed(rows, to)
+
+    def fed(self, to: str) -> list[Row]:
+        """All rows of one input."""
+        return [row for name, rows in self.batches if name == to for row in rows]
+
+
+Make = Callable[[random.Random, int], list[Row]]
+
+
+@st.composite
+def plans(draw: Any, inputs: Mapping[str, Make], most: int = 24) -> Plan:
+    """Rows of each input, cut into batches that take turns."""
+    waiting: dict[str, list[list[Row]]] = {}
+    for name, make in inputs.items():
+        dice = draw(st.randoms(use_true_random=False))
+        rows = make(dice, draw(st.integers(1, most)))
+        cuts = draw(st.lists(st.integers(1, most), max_size=2))
+        edges = sorted({0, *(cut for cut in cuts if cut < len(rows)), len(rows)})
+        waiting[name] = [rows[a:b] for a, b in pairwise(edges)]
+    batches = []
+    while any(waiting.values()):
+        name = draw(st.sampled_from(sorted(name for name, left in waiting.items() if left)))
+        batches.append((name, waiting[name].pop(0)))
+    restarts = draw(st.frozensets(st.integers(1, 4), max_size=2))
+    return Plan(batches, restarts)
+
+
+def become(kit: Tried, to: str, before: list[Row], after: list[Row]) -> None:
+    """Let an input that changes go from one state to the next, as an upserting table would."""
+    gone = [row for row in before if row not in after]
+    new = [row for row in after if row not in before]
+    if gone:
+        kit.remove(gone, to)
+    if new:
+        kit.feed(new, to)
+
+
+def agree(kit: Tried, expected: list[Row]) -> None:
+    """The stream's rows are the batch's, both are the oracle's, and every row is accounted for."""
+    streamed = in_order(kit.rows())
+    assert streamed == in_order(kit.batch_rows())
+    assert streamed == in_order(expected)
+    assert not any(kit.balance().values()), kit.balance()

@@ -1,0 +1,54 @@
+"""The law every kind keeps: whatever the batches, the order, the restarts, the losses, in the end
+the stream's table is the batch's, and every row is accounted for."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+from penstock.model.windows import Timed
+from penstock.testing import Kit
+from tests.parity.kinds import Case, event
+
+
+def live(spark: Any, folder: Path, case: Case, seed: int, steps: int = 14) -> Kit:
+    """A random life of a table; returns the kit at its end, drained and reconciled."""
+    dice = random.Random(seed)
+    names = list(case.schemas)
+    kit = Kit(spark, folder, case.table, case.schemas, changing=names if case.changing else ())
+    make, number = case.make or event, 0
+    held: dict[str, list[dict]] = {name: [] for name in names}
+    for _ in range(steps):
+        name = dice.choice(names)
+        if case.changing and held[name] and dice.random() < 0.3:
+            gone = dice.sample(held[name], dice.randrange(1, min(4, len(held[name])) + 1))
+            for row in gone:
+                held[name].remove(row)
+            kit.remove(gone, name, follow=dice.random() < 0.7)
+        else:
+            fresh = []
+            for _ in range(dice.choice([0, 1, 3, 8])):
+                fresh.append(make(dice, number, name))
+                number += 1
+            held[name] += fresh
+            kit.feed(fresh, name, follow=dice.random() < 0.7)
+        if dice.random() < 0.2:
+            kit.restart()
+        if dice.random() < 0.1:
+            kit.lose_copies()
+        if dice.random() < 0.2:
+            kit.follower.settle(now=True)
+        if isinstance(case.table.kind, Timed) and dice.random() < 0.2:
+            kit.advance()
+            kit.reconcile()
+    kit.advance()
+    if isinstance(case.table.kind, Timed):
+        kit.reconcile()
+    return kit
+
+
+def check(kit: Kit) -> None:
+    """Stream equals batch, and nothing is unaccounted for."""
+    assert kit.rows() == kit.batch_rows()
+    assert not any(kit.balance().values()), (kit.balance(), kit.outcomes())

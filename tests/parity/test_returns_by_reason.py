@@ -1,0 +1,31 @@
+"""gold.returns_by_reason: touched reasons are computed again, medians and all."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from penstock.model.names import TableName
+from penstock.testing import Kit
+from tests.oracles import samples, shop
+from tests.oracles.plans import Plan, agree, few, plans
+from tests.oracles.shapes import TABLES
+
+pytestmark = pytest.mark.spark
+
+INPUT = "silver.returns"
+
+
+@few
+@given(
+    plan=plans({INPUT: lambda dice, n: shop.silver_returns(samples.sent(samples.returns(dice, n)))})
+)
+def test_stream_equals_batch_equals_oracle(spark, jobs, plan: Plan):
+    table = jobs.tables[TableName.parse("gold.returns_by_reason")]
+    with tempfile.TemporaryDirectory() as folder:
+        kit = Kit(spark, Path(folder), table, schemas={INPUT: TABLES[INPUT]})
+        plan.carry_out(kit)
+        agree(kit, shop.returns_by_reason(plan.fed(INPUT)))

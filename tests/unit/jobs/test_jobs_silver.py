@@ -1,0 +1,38 @@
+"""The transforms that decode streams, against their oracles."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.oracles import in_order, markets, samples, sensors, shop, trucks, web
+from tests.oracles.shapes import TABLES, types
+
+pytestmark = pytest.mark.spark
+
+CASES = {
+    "trades": (samples.trades, markets.silver_trades),
+    "readings": (samples.readings, sensors.silver_readings),
+    "shipments": (samples.shipments, shop.silver_shipments),
+    "sales": (samples.sales, shop.silver_sales),
+    "returns": (samples.returns, shop.silver_returns),
+    "truck_positions": (samples.truck_positions, trucks.silver_truck_positions),
+    "clicks": (samples.clicks, web.silver_clicks),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_transform_is_what_the_oracle_says(table, frame, dice, name):
+    make, oracle = CASES[name]
+    rows = samples.sent(make(dice, 60))
+    out = table(f"silver.{name}")(frame(rows, name)).toArrow()
+    assert types(out.schema) == types(TABLES[f"silver.{name}"])
+    assert in_order(out.to_pylist()) == in_order(oracle(rows))
+
+
+def test_readings_know_no_negative_nought(table, frame):
+    rows = samples.sent(samples.readings(random.Random(3), 40))
+    assert "-0.0" in {str(row["value"]) for row in rows}
+    out = table("silver.readings")(frame(rows, "readings")).toArrow()
+    assert "-0.0" not in {str(value) for value in out["value"].to_pylist()}
