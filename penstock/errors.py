@@ -7,6 +7,7 @@ prints both and never a stack trace; each leaf has its own exit code.
 from __future__ import annotations
 
 __all__ = [
+    "ContractBroken",
     "DefinitionError",
     "EnvironmentProblem",
     "ForeignCommit",
@@ -86,3 +87,9 @@ class TransformError(PenstockError):
     """A definition's transform failed on data that passed its contract."""
 
     exit_code = 10
+
+
+class ContractBroken(PenstockError):
+    """A producer was about to send a row that its own contract refuses."""
+
+    exit_code = 11

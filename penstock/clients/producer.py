@@ -1,20 +1,19 @@
-"""A producer for a stream: Avro by contract, keyed, idempotent, acknowledged by all replicas."""
+"""A producer for a stream: checked by contract, keyed, idempotent, acknowledged by all replicas."""
 
 from __future__ import annotations
 
 import datetime as dt
-import io
-import json
-import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import fastavro
 from confluent_kafka import KafkaError, Message, Producer
 
+from penstock.clients.encode import Encode, encoder
+from penstock.errors import ContractBroken
+from penstock.model.contract_rows import Problem, broken_rules, event_time_of, fit
 from penstock.model.stream import Stream
 from penstock.runtime.kafka import MAX_RECORD_BYTES, client_options
-from penstock.runtime.schemas import SchemaRegistry
+from penstock.runtime.subjects import ensure_subjects
 from penstock.settings import Settings
 
 __all__ = ["StreamProducer"]
@@ -32,11 +31,10 @@ class StreamProducer:
     def __init__(self, settings: Settings, stream: Stream, *, user: str) -> None:
         self.stream = stream
         self.failed = 0
-        schema = stream.contract.schema_json
-        schemas = SchemaRegistry(settings.registry_url)
-        self.schema_id = schemas.register(stream.contract.subject, schema)
-        self._header = b"\x00" + struct.pack(">I", self.schema_id)
-        self._schema = fastavro.parse_schema(json.loads(schema))
+        self.schema_id: int | None = None
+        if stream.contract.format.registered:
+            self.schema_id = ensure_subjects(settings, [stream])[stream.contract.subject]
+        self._encode: Encode | None = None
         self._producer = Producer(
             {
                 **client_options(settings, user),
@@ -51,9 +49,8 @@ class StreamProducer:
         )
 
     def encode(self, row: Mapping[str, Any]) -> bytes:
-        body = io.BytesIO()
-        fastavro.schemaless_writer(body, self._schema, dict(row))
-        return self._header + body.getvalue()
+        """The row as bytes, if its types fit; its rules are for `send` to check."""
+        return self._bytes(self._fitted(row))
 
     def send(
         self,
@@ -63,7 +60,28 @@ class StreamProducer:
         at: dt.datetime,
         on_delivery: Callable[[KafkaError | None, Message], None] | None = None,
     ) -> None:
-        self.send_raw(key.encode(), self.encode(row), at=at, on_delivery=on_delivery)
+        """Send a row that keeps its contract; raises ContractBroken for any other.
+
+        Bad rows on purpose: ``send_raw(key, encode(row), at=at)``.
+        """
+        fitted = self._fitted(row)
+        now = dt.datetime.now(dt.UTC)
+        time = event_time_of(self.stream, fitted, at, now)
+        problems = broken_rules(self.stream.contract, fitted, time, now)
+        if problems:
+            raise _broken(self.stream, problems)
+        self.send_raw(key.encode(), self._bytes(fitted), at=at, on_delivery=on_delivery)
+
+    def _fitted(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        verdict = fit(self.stream.contract, row)
+        if verdict.row is None:
+            raise _broken(self.stream, verdict.problems)
+        return verdict.row
+
+    def _bytes(self, fitted: Mapping[str, Any]) -> bytes:
+        if self._encode is None:
+            self._encode = encoder(self.stream.contract, self.schema_id)
+        return self._encode(fitted)
 
     def send_raw(
         self,
@@ -93,3 +111,11 @@ class StreamProducer:
 
     def _count_failure(self, error: KafkaError | None, message: Message) -> None:
         self.failed += error is not None
+
+
+def _broken(stream: Stream, problems: list[Problem]) -> ContractBroken:
+    return ContractBroken(
+        f"a row for {stream.topic} breaks the contract of {stream.name}: "
+        f"{'; '.join(map(str, problems))}.",
+        remedy="It was not sent. Mend the row where it is made.",
+    )

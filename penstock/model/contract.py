@@ -87,7 +87,7 @@ class Contract:
         """The kind of each column: ``long``, ``decimal``, ``timestamp`` and so on."""
         return {field.name: field.type.kind for field in self.type.fields}
 
-    @property
+    @cached_property
     def schema_json(self) -> str:
         return json.dumps(self.schema, sort_keys=True)
 

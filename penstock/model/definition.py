@@ -155,7 +155,7 @@ def sql_table(
     return _declared(name, inputs, kind, run, keys, dedupe, freshness, owner, query, place)
 
 
-def _declared(
+def _declared(  # noqa: PLR0917 - what table and sql_table have in common
     name: str,
     inputs: Mapping[str, Stream | Table | str],
     kind: Kind,

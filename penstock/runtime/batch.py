@@ -18,7 +18,7 @@ from penstock.runtime.windows import as_of, assign_sessions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["recompute"]
+__all__ = ["recompute", "transform_inputs"]
 
 
 def recompute(
@@ -47,6 +47,20 @@ def recompute(
         return joined
     out: DataFrame = table(**frames)
     return fold_frame(kind, out) if isinstance(kind, Totals | Latest) else out
+
+
+def transform_inputs(table: Table, inputs: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+    """What the transform itself is given: with windows assigned and dimensions joined."""
+    kind, arguments = table.kind, list(table.inputs)
+    first = inputs[arguments[0]]
+    if isinstance(kind, Session):
+        return {arguments[0]: assign_sessions(first, kind)}
+    if isinstance(kind, Timed):
+        return {arguments[0]: geometry_of(kind, arguments).rows(dict(inputs), None)}
+    if isinstance(kind, Enrich):
+        rest = {argument: inputs[argument] for argument in arguments[1:]}
+        return {arguments[0]: as_of(first, rest, kind)}
+    return dict(inputs)
 
 
 def _timed(

@@ -23,7 +23,7 @@ class Change:
 
     @property
     def rows(self) -> int:
-        return self.added.num_rows + (self.gone.num_rows if self.gone is not None else 0)
+        return int(self.added.num_rows + (self.gone.num_rows if self.gone is not None else 0))
 
     @property
     def nbytes(self) -> int:

@@ -25,6 +25,7 @@ from penstock.runtime.mapping import Calculation, Mapped
 from penstock.runtime.prepared import Prepared
 from penstock.runtime.schemas import SchemaRegistry
 from penstock.runtime.source import Source, newest, rows_between
+from penstock.runtime.store import Store
 from penstock.runtime.times import moment
 
 if TYPE_CHECKING:
@@ -57,6 +58,9 @@ class ContractMapper:
 
     def done(self, position: int) -> None:
         return
+
+    def stores(self) -> list[Store]:
+        return []
 
     def map(self, rows: pa.Table, *, again: bool = False) -> Mapped:
         self._learn(_schema_ids(rows))
@@ -167,6 +171,9 @@ class DedupeMapper(ContractMapper):
     def _decoded(self, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
         self._learn(_schema_ids(rows))
         return self._judge(rows, lambda typed: typed, self._typed)
+
+    def stores(self) -> list[Store]:
+        return [self.seen.store]
 
     def begin(self) -> None:
         self.seen.store.begin()

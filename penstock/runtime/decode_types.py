@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Context, Decimal
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -64,11 +65,10 @@ def sound(column: Column, type_: Type) -> Column | None:
     if type_.kind in ("string", "uuid"):
         return F.coalesce(F.is_valid_utf8(column), F.lit(True))
     if type_.kind == "decimal":
-        most = 10 ** (type_.precision - type_.scale)
-        within = (column < F.lit(most).cast("decimal(38,0)")) & (
-            column > F.lit(-most).cast("decimal(38,0)")
-        )
-        return F.coalesce(within, F.lit(True)) if type_.precision < 38 else None
+        # At the same scale: a comparison that rounds would refuse the largest number there is.
+        most = F.lit(Decimal(10**type_.precision - 1).scaleb(-type_.scale, Context(prec=40)))
+        most = most.cast(T.DecimalType(38, type_.scale))
+        return F.coalesce(column.between(-most, most), F.lit(True))
     if type_.kind in ("timestamp", "local_timestamp", "date"):
         kind = {"timestamp": "timestamp", "date": "date"}.get(type_.kind, "timestamp_ntz")
         first, last = F.lit(_FIRST).cast(kind), F.lit(_LAST).cast(kind)

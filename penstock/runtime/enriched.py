@@ -57,6 +57,9 @@ class EnrichFollower(Follower):
         self.store = Store(context.scratch / "dimensions.duckdb", dimensions)
         self._catch_up_store()
 
+    def stores(self) -> list[Store]:
+        return [self.store]
+
     def _catch_up_store(self) -> None:
         """Let the store hold the dimensions as the table has taken them in."""
         for argument, given in self.dimensions.items():

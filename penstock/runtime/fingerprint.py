@@ -31,6 +31,9 @@ __all__ = ["fingerprint", "meaning_of_function", "plan_text"]
 
 _EXPRESSION_ID = re.compile(r"(?<=[\w)\]])#(\d+)L?\b")
 _LAMBDA = re.compile(r"lambda ([A-Za-z_]\w*)#")
+_QUERY_INPUT = re.compile(
+    r"\b_pyspark_[0-9a-f]{32}\b"
+)  # what a SQL text reads, named anew each time
 _CLOCK = re.compile(
     r"\b(current_timestamp|current_date|localtimestamp|now|input_file_name|"
     r"current_user|uuid|rand|randn|shuffle|monotonically_increasing_id|spark_partition_id)\("
@@ -90,6 +93,7 @@ def plan_text(frame: DataFrame, udfs: Mapping[str, Any] | None = None) -> str:
     for name, function in (udfs or {}).items():
         text = text.replace(f"{name}(", f"udf_{meaning_of_function(function)}(")
     text = _LAMBDA.sub("lambda v#", text)
+    text = _QUERY_INPUT.sub("query_input", text)
     seen: dict[str, str] = {}
     return _EXPRESSION_ID.sub(lambda m: seen.setdefault(m[1], f"#{len(seen)}"), text)
 

@@ -134,4 +134,4 @@ def fold_frame(kind: Totals | Latest, mapped: DataFrame) -> DataFrame:
         rows, cuts = mapped.where(~cut), mapped.where(cut)
     query = fold_query(kind, columns, "{rows}", "{cuts}", SPARK)
     given = {"rows": rows} | ({"cuts": cuts} if "{cuts}" in query else {})
-    return mapped.sparkSession.sql(query, **given)
+    return mapped.sparkSession.sql(query, **given)  # type: ignore[arg-type]

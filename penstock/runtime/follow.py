@@ -25,6 +25,7 @@ from penstock.runtime.delta_log import Action
 from penstock.runtime.files import write_arrow
 from penstock.runtime.outcomes import Outcome, OutcomesTable, Tally
 from penstock.runtime.source import Batch, Source, new_batches
+from penstock.runtime.store import Store
 from penstock.runtime.writer import RevisionWriter
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ class Follower(ABC):
 
     def set_apart_files(self, given: Input, adds: list[Action], *, count: bool = True) -> int:
         """The same for rows written already; returns how many they are."""
-        rows = sum(json.loads(a["add"]["stats"])["numRecords"] for a in adds)
+        rows = int(sum(json.loads(a["add"]["stats"])["numRecords"] for a in adds))
         if rows:
             self._apart.setdefault("quarantine", []).extend(adds)
             self.quarantined += rows
@@ -178,6 +179,25 @@ class Follower(ABC):
             return set()
         known = self.broken.log.snapshot().to_pyarrow_table(columns=["row_id", "source"])
         return {row["row_id"] for row in known.to_pylist() if row["source"] == given.name}
+
+    # --- copies ---------------------------------------------------------------------------
+    def stores(self) -> list[Store]:
+        """Copies of rows this follower keeps beside its table."""
+        return []
+
+    def close(self) -> None:
+        """Let go of files; the follower is of no use afterwards."""
+        for store in self.stores():
+            store.close()
+
+    def forget_copies(self) -> None:
+        """Throw the copies away, damaged as they may be: the next follower fills them again."""
+        for store in self.stores():
+            store.clear()
+
+    def reconcile(self) -> dict[str, Any]:
+        """Make late rows count; tables without windows have none."""
+        return {"late": 0, "results": 0, "changed": 0}
 
     def status(self) -> dict[str, Any]:
         return {

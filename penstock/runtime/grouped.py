@@ -42,6 +42,9 @@ class GroupFollower(Follower):
         self.store = Store(context.scratch / "rows.duckdb", schemas)
         self._catch_up_store()
 
+    def stores(self) -> list[Store]:
+        return [self.store]
+
     def _catch_up_store(self) -> None:
         """Let the store hold what the table has taken in, and nothing else."""
         if any(self.store.position(n) > at for n, at in self.positions.items()):

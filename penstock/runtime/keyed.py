@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from penstock.model.kinds import Latest, Totals
 from penstock.runtime.change import Change
+from penstock.runtime.delta_log import Action
 from penstock.runtime.files import conform
 from penstock.runtime.folds import DUCKDB, fold_query
 from penstock.runtime.follow import CATCH_UP_ROWS, Follower, Input, TableContext, sound
@@ -53,11 +54,14 @@ class KeyedFollower(Follower):
             context.definition.keys,
             self.kind.by,
         )
-        held = _summed(mapped, self.kind) if isinstance(self.kind, Totals) else mapped
+        held = _summed(mapped, self.kind.by) if isinstance(self.kind, Totals) else mapped
         self.store = Store(context.scratch / "rows.duckdb", {_ROWS: held, _CUTS: mapped})
         self._catch_up_store()
 
     # --- the store ------------------------------------------------------------------------
+    def stores(self) -> list[Store]:
+        return [self.store, *(s for m in self.mappers.values() for s in m.stores())]
+
     def _catch_up_store(self) -> None:
         """Let the store hold what the table has taken in, and nothing else."""
         if any(self.store.position(n) > at for n, at in self.positions.items()):
@@ -124,7 +128,7 @@ class KeyedFollower(Follower):
                 union all select {by}, {minused}, -1 from gone
             ) group by {by} having sum({_COUNT}) > 0"""  # noqa: S608
         )
-        rows = conform(summed.to_arrow_table(), _summed(self.mapped, self.kind))
+        rows = conform(summed.to_arrow_table(), _summed(self.mapped, self.kind.by))
         self.store.replace(_ROWS, touched, rows)
 
     # --- one batch ------------------------------------------------------------------------
@@ -170,7 +174,7 @@ class KeyedFollower(Follower):
             sum(p.duplicates for p in parts),
         )
 
-    def _folded(self, touched: pa.Table) -> tuple[list, Change]:
+    def _folded(self, touched: pa.Table) -> tuple[list[Action], Change]:
         held = self.store.fetch(_ROWS, touched)
         cuts = self.store.fetch(_CUTS)  # noqa: F841 - found by its name
         if isinstance(self.kind, Totals):
@@ -199,12 +203,12 @@ class KeyedFollower(Follower):
             self.store.replace(_ROWS, touched, conform(best.to_arrow_table(), self.mapped))
 
 
-def _summed(mapped: pa.Schema, kind: Totals) -> pa.Schema:
+def _summed(mapped: pa.Schema, by: tuple[str, ...]) -> pa.Schema:
     """Sums as they are kept: as wide as they can get."""
     fields = []
     for field in mapped:
         kind_of = field.type
-        if field.name in kind.by:
+        if field.name in by:
             fields.append(field)
         elif pa.types.is_decimal(kind_of):
             fields.append(pa.field(field.name, pa.decimal128(38, kind_of.scale)))

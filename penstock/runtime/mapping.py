@@ -12,6 +12,7 @@ from penstock.runtime import quarantine
 from penstock.runtime.compute import BROKEN_TRANSFORM, isolate, without
 from penstock.runtime.files import conform
 from penstock.runtime.prepared import Prepared
+from penstock.runtime.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,6 +87,9 @@ class Mapper(Protocol):
     def done(self, position: int) -> None:
         """After the batch's commit."""
 
+    def stores(self) -> list[Store]:
+        """Copies it keeps."""
+
 
 class RowMapper:
     """A transform over typed rows; other inputs of the table, if any, are empty meanwhile."""
@@ -103,6 +107,9 @@ class RowMapper:
 
     def done(self, position: int) -> None:
         return
+
+    def stores(self) -> list[Store]:
+        return []
 
     def map(self, rows: pa.Table, *, again: bool = False) -> Mapped:
         given = {**self._others, self._argument: rows}

@@ -12,17 +12,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import AnalysisException
+
 from penstock.errors import DefinitionError
 from penstock.model.catalog import Broken, Catalog
 from penstock.model.definition import Table
+from penstock.model.kinds import Latest, Totals
 from penstock.model.names import TableName
-from penstock.model.windows import Window
-from penstock.runtime.bronze import bronze_schema
+from penstock.runtime.batch import recompute, transform_inputs
+from penstock.runtime.build import changes, typed_input
 from penstock.runtime.bundle import Bundle, store_bundle
-from penstock.runtime.decode import decode, transform_input
 from penstock.runtime.fingerprint import fingerprint
+from penstock.runtime.kind_checks import check_inputs, check_output
 from penstock.runtime.registry import Registry, Revision, State
-from penstock.runtime.windows import assign_windows
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
@@ -48,15 +50,7 @@ def analyse(session: SparkSession, catalog: Catalog) -> Analysed:
     for name in catalog.order():
         table = catalog.tables[name]
         try:
-            inputs = {
-                arg: _empty_input(session, found, table, n) for arg, n in table.inputs.items()
-            }
-            upstream = {str(n): found.revisions.get(n, "") for n in table.inputs.values()}
-            stream = catalog.stream_of(table)
-            meaning = stream.describe() if stream else None
-            revision = fingerprint(table, inputs, upstream, meaning)
-            schema = table(**inputs).schema
-            _check_columns(table, schema)
+            revision, schema = _analysed(session, found, table)
         except DefinitionError as error:
             found.broken.append(Broken(str(name), str(error)))
             continue
@@ -65,33 +59,43 @@ def analyse(session: SparkSession, catalog: Catalog) -> Analysed:
     return found
 
 
+def _analysed(session: SparkSession, found: Analysed, table: Table) -> tuple[str, StructType]:
+    catalog = found.catalog
+    inputs = {arg: _empty_input(session, found, table, n) for arg, n in table.inputs.items()}
+    stream = catalog.stream_of(table)
+    changing = {
+        argument: changes(catalog, catalog.tables[name])
+        for argument, name in table.inputs.items()
+        if name in catalog.tables
+    }
+    check_inputs(table, inputs, decodes=stream is not None, changing=changing)
+    upstream = {str(n): found.revisions.get(n, "") for n in table.inputs.values()}
+    meaning = stream.describe() if stream else None
+    given = transform_inputs(table, inputs)
+    revision = fingerprint(table, given, upstream, meaning)
+    mapped = table(**given) if isinstance(table.kind, Totals | Latest) else None
+    out = _planned(table, inputs)
+    check_output(table, mapped, out)
+    return revision, out.schema
+
+
+def _planned(table: Table, inputs: dict[str, DataFrame]) -> DataFrame:
+    try:
+        return recompute(table, inputs)
+    except AnalysisException as error:
+        reason = str(error).splitlines()[0]
+        raise DefinitionError(f"{table.place}: {table.name} does not work: {reason}") from error
+
+
 def _empty_input(
     session: SparkSession, found: Analysed, table: Table, name: TableName
 ) -> DataFrame:
     stream = found.catalog.streams.get(name)
     if stream is not None:
-        bronze = session.createDataFrame(bronze_schema().empty_table())
-        return transform_input(decode(bronze, stream, {}), stream)
+        return typed_input(session, stream)
     if name not in found.schemas:
         raise DefinitionError(f"{table.place}: {table.name} reads {name}, which is broken itself.")
-    frame = session.createDataFrame([], found.schemas[name])
-    if not isinstance(table.kind, Window):
-        return frame
-    if table.kind.on not in frame.columns:
-        raise DefinitionError(
-            f"{table.place}: the window of {table.name} is on {table.kind.on!r}, which {name} "
-            f"does not have; its columns are {', '.join(frame.columns)}."
-        )
-    return assign_windows(frame, table.kind)
-
-
-def _check_columns(table: Table, schema: StructType) -> None:
-    missing = [key for key in table.keys if key not in schema.names]
-    if missing:
-        raise DefinitionError(
-            f"{table.place}: the keys of {table.name} name {', '.join(missing)}, which it does "
-            f"not return; it returns {', '.join(schema.names)}."
-        )
+    return session.createDataFrame([], found.schemas[name])
 
 
 def register(session: SparkSession, settings: Settings, registry: Registry) -> Analysed:
@@ -149,12 +153,13 @@ def write_manifest(settings: Settings, found: Analysed, live: dict[str, Revision
         for stream in found.catalog.streams.values()
     ]
     tables = [_entry(found, name, live) for name in found.catalog.order()]
-    quarantines = [
-        {"name": str(name.quarantine), "layer": "quarantine", "kind": "quarantine", "of": str(name)}
+    companions = [
+        {"name": str(beside), "layer": beside.layer, "kind": beside.layer, "of": str(name)}
         for name in found.catalog.order()
+        for beside in (name.quarantine, name.late, name.outcomes)
     ]
     broken = [{"what": b.what, "reason": b.reason} for b in found.broken]
-    manifest = {"tables": [*streams, *tables, *quarantines], "broken": broken}
+    manifest = {"tables": [*streams, *tables, *companions], "broken": broken}
     settings.manifest.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(f"{settings.manifest}.new")
     fresh.write_text(json.dumps(manifest, indent=1))
@@ -171,6 +176,7 @@ def _entry(found: Analysed, name: TableName, live: dict[str, Revision]) -> dict[
         "owner": table.owner,
         "doc": table.doc,
         "place": str(table.place),
+        "freshness": table.freshness,
         "revision": running.revision if running else None,
         "declared_revision": declared,
         "changed": bool(running and declared and running.revision != declared),

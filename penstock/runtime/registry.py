@@ -16,7 +16,7 @@ import pg8000.native
 from penstock.errors import NotRunning
 from penstock.settings import Settings
 
-__all__ = ["Heartbeat", "Registry", "Revision", "State"]
+__all__ = ["Heartbeat", "Registry", "Revision", "State", "Task"]
 
 _SCHEMA = """
 create table if not exists revision (
@@ -43,6 +43,18 @@ create table if not exists heartbeat (
     pid        integer not null,
     streams    jsonb not null
 );
+create table if not exists task (
+    id         bigint generated always as identity primary key,
+    table_name text not null,
+    verb       text not null,
+    arguments  jsonb not null,
+    state      text not null default 'asked' check (state in ('asked', 'done', 'failed')),
+    result     jsonb,
+    asked_by   text not null,
+    asked_at   timestamptz not null default now(),
+    done_at    timestamptz
+);
+create index if not exists task_asked on task (id) where state = 'asked';
 create table if not exists wish (
     stream   text primary key,
     running  boolean not null,
@@ -70,6 +82,18 @@ class Revision:
     bundle: str
     inputs: dict[str, str]  # input table -> revision it is pinned to; bronze has none
     declared: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Something an operator asked of the one who writes a table."""
+
+    id: int
+    table: str
+    verb: str
+    arguments: dict[str, Any]
+    state: str = "asked"
+    result: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -263,6 +287,39 @@ class Registry:
             running=running,
             restart=int(restart),
             said_by=said_by,
+        )
+
+    # --- tasks: what only the writer of a table can do ------------------------------------
+    def ask(self, table: str, verb: str, arguments: dict[str, Any], asked_by: str) -> int:
+        """Leave a task for the supervisor; returns its number."""
+        rows = self._run(
+            "insert into task (table_name, verb, arguments, asked_by) "
+            "values (:table_name, :verb, cast(:arguments as jsonb), :asked_by) returning id",
+            table_name=table,
+            verb=verb,
+            arguments=json.dumps(arguments),
+            asked_by=asked_by,
+        )
+        return int(rows[0][0])
+
+    def tasks(self, ids: list[int] | None = None) -> list[Task]:
+        """The tasks of these numbers, or all that wait."""
+        columns = "select id, table_name, verb, arguments, state, result from task "
+        if ids is None:
+            rows = self._run(columns + "where state = 'asked' order by id")
+        else:
+            rows = self._run(
+                columns + "where id = any(cast(:ids as bigint[])) order by id", ids=ids
+            )
+        return [Task(*row) for row in rows]
+
+    def finish(self, task: int, result: dict[str, Any], *, failed: bool = False) -> None:
+        self._run(
+            "update task set state = :state, result = cast(:result as jsonb), done_at = now() "
+            "where id = :task and state = 'asked'",
+            state="failed" if failed else "done",
+            result=json.dumps(result, default=str),
+            task=task,
         )
 
 

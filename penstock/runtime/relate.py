@@ -22,7 +22,8 @@ def connection() -> duckdb.DuckDBPyConnection:
     if not hasattr(_local, "duck"):
         _local.duck = duckdb.connect(":memory:", config={"threads": 1, "memory_limit": "1GB"})
         _local.duck.execute("SET TimeZone = 'UTC'")
-    return _local.duck
+    duck: duckdb.DuckDBPyConnection = _local.duck
+    return duck
 
 
 def minus(rows: pa.Table, gone: pa.Table) -> pa.Table:

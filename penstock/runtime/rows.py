@@ -22,6 +22,7 @@ from penstock.runtime.outcomes import Outcome
 from penstock.runtime.prepared import to_frame
 from penstock.runtime.relate import minus
 from penstock.runtime.source import Batch
+from penstock.runtime.store import Store
 from penstock.runtime.upsert import Buckets
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ class RowsFollower(Follower):
     def __init__(self, context: TableContext, inputs: Mapping[str, Input], mapper: Mapper) -> None:
         super().__init__(context, inputs)
         self.mapper = mapper
+
+    def stores(self) -> list[Store]:
+        return self.mapper.stores()
 
     def take(self, given: Input, batch: Batch) -> None:
         """Chosen before anything is collected: Spark's writers for much, memory for little."""

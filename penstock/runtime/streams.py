@@ -7,7 +7,9 @@ run with what does and starts or stops the difference.
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
+import queue
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -16,22 +18,22 @@ import pyarrow as pa
 
 from penstock.errors import DefinitionError
 from penstock.model.catalog import Catalog
+from penstock.model.definition import Table
 from penstock.model.names import TableName
 from penstock.model.stream import Stream
-from penstock.model.windows import Window
-from penstock.runtime import quarantine
+from penstock.runtime import late, outcomes, quarantine
 from penstock.runtime.bronze import BronzeWriter
+from penstock.runtime.build import changes, follower
 from penstock.runtime.bundle import Bundle
 from penstock.runtime.delta_log import DeltaLog
-from penstock.runtime.follow import Follower, TableContext
-from penstock.runtime.ingest import Ingest
-from penstock.runtime.kafka import describe_topic, spark_options
-from penstock.runtime.registry import Revision, State
-from penstock.runtime.rows import ContractFollower, RowsFollower
+from penstock.runtime.follow import Follower, Input, TableContext
+from penstock.runtime.ingest import EVERY
+from penstock.runtime.ingest_worker import IngestGroup
+from penstock.runtime.registry import Revision, State, Task
 from penstock.runtime.schemas import SchemaRegistry
-from penstock.runtime.slices import SliceFollower
 from penstock.runtime.source import Source
-from penstock.runtime.worker import FollowWorker, IngestWorker, Worker
+from penstock.runtime.tasks import VERBS
+from penstock.runtime.worker import FollowWorker, Order, Worker
 from penstock.runtime.writer import RevisionWriter
 from penstock.settings import Settings
 
@@ -70,38 +72,108 @@ class Streams:
         self._readers: dict[str, list[str]] = {}  # a stream -> the streams to wake when it moves
         self._restarts: dict[str, int] | None = None
         self._leaving: set[str] = set()
+        self._ingest: IngestGroup | None = None
+        self._given: set[int] = set()  # tasks handed to a worker
+        self._answers: queue.SimpleQueue[tuple[int, dict[str, Any], bool]] = queue.SimpleQueue()
 
     # --- convergence ----------------------------------------------------------------------
     def converge(self, revisions: list[Revision], wishes: dict[str, tuple[bool, int]]) -> None:
         """Start what should run and does not; stop what runs and should not."""
         wanted: dict[str, Callable[[], Worker]] = {}
+        topics: dict[str, tuple[Stream, dt.timedelta]] = {}
         self._revisions = {(r.table, r.revision): r for r in revisions}
         for revision in revisions:
             try:
-                wanted |= self._wanted_for(revision)
+                self._want(revision, wanted, topics)
                 self.broken.pop(revision.table, None)
             except DefinitionError as error:
                 if self.broken.get(revision.table) != str(error):
                     log.error("%s cannot run: %s", revision.table, error)
                 self.broken[revision.table] = str(error)
-        for name in [n for n in wanted if not wishes.get(n, (True, 0))[0]]:
-            del wanted[name]
+        for name in [n for n in (*wanted, *topics) if not wishes.get(n, (True, 0))[0]]:
+            wanted.pop(name, None)
+            topics.pop(name, None)
         for name in self._asked_to_restart(wishes):
-            self._ask_to_stop(name)
+            if name in self.workers:
+                self._ask_to_stop(name)
+            elif self._ingest is not None:
+                self._ingest.restart(name)
         for name in [n for n in self.workers if n not in wanted]:
             self._ask_to_stop(name)
         self._bury()
+        self._take_in(topics)
         for name, make in wanted.items():
             if name not in self.workers:
                 self.workers[name] = make()
                 self.workers[name].start()
+
+    def _take_in(self, topics: dict[str, tuple[Stream, dt.timedelta]]) -> None:
+        """All topics in one query, looked at as often as the most eager of their readers asks."""
+        streams = [stream for stream, _ in topics.values()]
+        eager = max(EVERY, min((every for _, every in topics.values()), default=EVERY))
+        if self._ingest is None:
+            self._ingest = IngestGroup(
+                self.session,
+                self.settings,
+                streams,
+                self._bronze_writer,
+                on_commit=lambda name: self._waker(name)(),
+                on_lease_lost=self._on_lease_lost,
+                every=eager,
+            )
+            self._ingest.start()
+        else:
+            self._ingest.want(streams, eager)
 
     def _asked_to_restart(self, wishes: dict[str, tuple[bool, int]]) -> list[str]:
         """Streams whose restart was asked for since the last look; what came before us is done."""
         asked = {name: count for name, (_, count) in wishes.items()}
         before = asked if self._restarts is None else self._restarts
         self._restarts = asked
-        return [n for n in asked if asked[n] > before.get(n, 0) and n in self.workers]
+        return [name for name in asked if asked[name] > before.get(name, 0)]
+
+    # --- tasks ----------------------------------------------------------------------------
+    def hand_out(self, tasks: list[Task]) -> None:
+        """Give each task to the worker of its table's live revision, once."""
+        for task in tasks:
+            if task.id in self._given:
+                continue
+            worker = self._worker_of(task)
+            if worker is None or worker.state not in ("running", "parked"):
+                continue  # it may be about to start; the task waits
+            self._given.add(task.id)
+            if worker.state == "parked":
+                self._answers.put((task.id, {"error": f"it is parked: {worker.error}"}, True))
+            elif task.verb not in VERBS:
+                self._answers.put((task.id, {"error": f"nobody knows how to {task.verb}"}, True))
+            else:
+                worker.order(self._order(task))
+
+    def _order(self, task: Task) -> Order:
+        def run(table: Follower) -> dict[str, Any]:
+            return VERBS[task.verb](table, task.arguments)
+
+        def done(result: dict[str, Any]) -> None:
+            self._answers.put((task.id, result, False))
+
+        def failed(reason: str) -> None:
+            self._answers.put((task.id, {"error": reason}, True))
+
+        return Order(run, done, failed)
+
+    def _worker_of(self, task: Task) -> FollowWorker | None:
+        for (table, revision), known in self._revisions.items():
+            if table == task.table and known.state == State.LIVE:
+                worker = self.workers.get(f"{table}@{revision}")
+                return worker if isinstance(worker, FollowWorker) else None
+        return None
+
+    def answers(self) -> list[tuple[int, dict[str, Any], bool]]:
+        """Tasks that were carried out since the last time: number, result, failed."""
+        found = []
+        while not self._answers.empty():
+            found.append(self._answers.get())
+        return found
 
     def _ask_to_stop(self, name: str) -> None:
         """Never wait here: the lease must be renewed meanwhile."""
@@ -120,8 +192,12 @@ class Streams:
 
     def stop(self) -> None:
         """Topics first, then what follows them, each after the batch in hand."""
+        if self._ingest is not None:
+            self._ingest.ask_to_stop()
         for worker in self.workers.values():
             worker.ask_to_stop()
+        if self._ingest is not None:
+            self._ingest.join()
         for worker in self.workers.values():
             worker.join()
         self.workers.clear()
@@ -132,7 +208,8 @@ class Streams:
             {"stream": table, "state": "broken", "error": reason, "table": table}
             for table, reason in self.broken.items()
         ]
-        return [worker.status() for worker in list(self.workers.values())] + broken
+        topics = self._ingest.statuses() if self._ingest is not None else []
+        return topics + [worker.status() for worker in list(self.workers.values())] + broken
 
     def logs(self) -> list[DeltaLog]:
         """Every log this supervisor writes, for upkeep."""
@@ -141,7 +218,13 @@ class Streams:
         return [b.log for b in list(self._bronze.values())] + [w.log for w in tables] + live
 
     # --- from a revision to workers -------------------------------------------------------
-    def _wanted_for(self, revision: Revision) -> dict[str, Callable[[], Worker]]:
+    def _want(
+        self,
+        revision: Revision,
+        wanted: dict[str, Callable[[], Worker]],
+        topics: dict[str, tuple[Stream, dt.timedelta]],
+    ) -> None:
+        """Add what a revision needs to run: its topic, and its own worker."""
         name = TableName.parse(revision.table)
         catalog = self._catalog(revision.bundle)
         if name not in catalog.tables:
@@ -150,18 +233,17 @@ class Streams:
         definition = catalog.tables[name]
         own = f"{name}@{revision.revision}"
         stream = catalog.stream_of(definition)
-        wanted: dict[str, Callable[[], Worker]] = {}
-        if stream is not None:
-            upstream = str(stream.name)
-            wanted[upstream] = lambda: self._ingest_worker(stream)
-        else:
-            source = next(iter(definition.inputs.values()))
+        for source in definition.inputs.values():
             upstream = f"{source}@{revision.inputs[str(source)]}"
-        readers = self._readers.setdefault(upstream, [])
-        if own not in readers:
-            readers.append(own)
+            if stream is not None:
+                upstream = str(stream.name)
+                every = definition.every if definition.every is not None else _SELDOM
+                known = topics.get(upstream, (stream, every))
+                topics[upstream] = (known[0], min(known[1], every))
+            readers = self._readers.setdefault(upstream, [])
+            if own not in readers:
+                readers.append(own)
         wanted[own] = lambda: self._follow_worker(own, revision, catalog)
-        return wanted
 
     def _catalog(self, address: str) -> Catalog:
         if address not in self._catalogs:
@@ -171,40 +253,38 @@ class Streams:
             self._catalogs[address] = Bundle(root, self.settings.jobs).catalog()
         return self._catalogs[address]
 
-    def _ingest_worker(self, stream: Stream) -> Worker:
-        def make() -> Ingest:
-            topic = describe_topic(self.settings, stream.topic)
-            bronze = self._bronze_writer(stream.name)
-            return Ingest(self.session, stream, topic, bronze, self._waker(str(stream.name)))
-
-        def begin(ingest: Ingest) -> None:
-            ingest.start(spark_options(self.settings), self.settings.run / "checkpoints")
-
-        return IngestWorker(str(stream.name), make, begin, self._on_lease_lost)
-
     def _follow_worker(self, own: str, revision: Revision, catalog: Catalog) -> Worker:
         def make() -> Follower:
             return self._follower(revision, catalog)
 
-        return FollowWorker(own, make, self._on_lease_lost, self._waker(own))
+        every = catalog.tables[TableName.parse(revision.table)].every
+        return FollowWorker(own, make, self._on_lease_lost, self._waker(own), every)
 
     def _follower(self, revision: Revision, catalog: Catalog) -> Follower:
         definition = catalog.tables[TableName.parse(revision.table)]
+        name = definition.name
         context = TableContext(
             self.session,
             definition,
             revision.revision,
-            self._writer(revision, definition.name, self._schema(revision)),
-            self._writer(revision, definition.name.quarantine, quarantine.SCHEMA),
+            self._writer(revision, name, self._schema(revision)),
+            self._writer(revision, name.quarantine, quarantine.SCHEMA),
+            self._writer(revision, name.late, late.SCHEMA),
+            self._writer(revision, name.outcomes, outcomes.SCHEMA),
+            self.settings.home / "stores" / str(name) / revision.revision,
         )
         stream = catalog.stream_of(definition)
-        if stream is not None:
-            bronze = self._bronze_writer(stream.name)
-            return ContractFollower(context, bronze, stream, self._schemas)
-        name = next(iter(definition.inputs.values()))
+        inputs = {
+            argument: self._input(argument, source, revision, catalog)
+            for argument, source in definition.inputs.items()
+        }
+        return follower(context, inputs, stream, self._schemas)
+
+    def _input(self, argument: str, name: TableName, revision: Revision, catalog: Catalog) -> Input:
+        if name in catalog.streams:
+            return Input(argument, str(name), self._bronze_writer(name))
         source = self._source(name, revision.inputs[str(name)])
-        follow = SliceFollower if isinstance(definition.kind, Window) else RowsFollower
-        return follow(context, source, str(name))
+        return Input(argument, str(name), source, changes(catalog, _table(catalog, name)))
 
     # --- writers, one per table and token -------------------------------------------------
     def _source(self, name: TableName, revision: str) -> Source:
@@ -250,3 +330,12 @@ class Streams:
                     worker.wake()
 
         return wake
+
+
+_SELDOM = dt.timedelta(seconds=5)  # a topic nobody is in a hurry for
+
+
+def _table(catalog: Catalog, name: TableName) -> Table:
+    if name not in catalog.tables:
+        raise DefinitionError(f"{name}, which it reads, is not in its bundle.")
+    return catalog.tables[name]

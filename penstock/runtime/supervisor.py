@@ -134,6 +134,9 @@ class Supervisor:
                 self._lost.set()
                 return
             streams.converge(self.registry.revisions(), self.registry.wishes())
+            streams.hand_out(self.registry.tasks())
+            for task, result, failed in streams.answers():
+                self.registry.finish(task, result, failed=failed)
             self._beat("running")
         except PenstockError as error:
             log.warning("%s", error)

@@ -153,8 +153,9 @@ class TimedFollower(Follower):
         for points in self.geometry.own(argument, times):
             late = points < self._sealed()
             expired = late & self._too_late(points) & (sign > 0)
-            self._account(given, timed, points, late & ~expired, Outcome.LATE, change)
-            self._account(given, timed, points, expired, Outcome.EXPIRED, change)
+            within = late & ~expired
+            self._account(given, timed, points, within, outcome=Outcome.LATE, change=change)
+            self._account(given, timed, points, expired, outcome=Outcome.EXPIRED, change=change)
             for point, count in zip(*np.unique(points[~late], return_counts=True), strict=True):
                 self.tally.add(given.name, Outcome.COUNTED, sign * int(count), int(point))
             if self.geometry.weight == 1:
@@ -173,6 +174,7 @@ class TimedFollower(Follower):
         rows: pa.Table,
         points: np.ndarray,
         chosen: np.ndarray,
+        *,
         outcome: Outcome,
         change: str,
     ) -> None:

@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -58,7 +59,7 @@ class Upserts(ABC):
 
     # --- what a layout decides ------------------------------------------------------------
     @abstractmethod
-    def _described(self, path: str, size: int, add: dict) -> _File: ...
+    def _described(self, path: str, size: int, add: dict[str, Any]) -> _File: ...
 
     @abstractmethod
     def _placed(self, rows: pa.Table, left: list[_File]) -> list[Action]:
@@ -172,7 +173,7 @@ class Buckets(Upserts):
                 return (bits, code & mask)
         return (self._bits, code & ((1 << self._bits) - 1))
 
-    def _described(self, path: str, size: int, add: dict) -> _File:
+    def _described(self, path: str, size: int, add: dict[str, Any]) -> _File:
         return _File(path, size)
 
     def _place_of(self, file: _File) -> tuple[int, int]:
@@ -269,7 +270,7 @@ class Spans(Upserts):
             *write_arrow(rows.filter(pc.invert(final)), self.path, "open"),
         ]
 
-    def _described(self, path: str, size: int, add: dict) -> _File:
+    def _described(self, path: str, size: int, add: dict[str, Any]) -> _File:
         told = add.get("stats")
         if told is not None:  # our own action, just written
             bounds = json.loads(told)

@@ -87,7 +87,7 @@ def paired(left: DataFrame, right: DataFrame, join: IntervalJoin, right_name: st
 
 
 def as_of(facts: DataFrame, dimensions: dict[str, DataFrame], kind: Enrich) -> DataFrame:
-    """Facts with each dimension as it was at their time, as a struct column; null: there is none."""
+    """Facts with each dimension as it was at their time, as a struct column, or null."""
     for argument, dimension in dimensions.items():
         versions = dimension.select(F.struct(*dimension.columns).alias(argument))
         since, until = F.col(f"{argument}.valid_from"), F.col(f"{argument}.valid_to")

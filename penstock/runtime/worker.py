@@ -6,22 +6,36 @@ tried again, at first after a second, at most every minute.
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
+import queue
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from penstock.errors import ForeignCommit, LeaseLost, TransformError
+import duckdb
+
+from penstock.errors import ForeignCommit, LeaseLost, PenstockError, TransformError
 from penstock.runtime.follow import Follower
 
-__all__ = ["FollowWorker", "Worker"]
+__all__ = ["FollowWorker", "Order", "Worker"]
 
 log = logging.getLogger("penstock.worker")
 
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 _IDLE = 1.0  # a follower looks by itself this often, should a wake-up be missed
+
+
+@dataclass(frozen=True)
+class Order:
+    """Something to be done by the one thread that writes a table."""
+
+    run: Callable[[Follower], dict[str, Any]]
+    done: Callable[[dict[str, Any]], None]
+    failed: Callable[[str], None]
 
 
 class Worker(ABC):
@@ -113,7 +127,11 @@ class Worker(ABC):
 
 
 class FollowWorker(Worker):
-    """Runs one follower, and wakes those who read its table."""
+    """Runs one follower, carries out what is asked of it, and wakes those who read its table.
+
+    Args:
+        every: how long new input may wait; None: until it is asked for.
+    """
 
     def __init__(
         self,
@@ -121,21 +139,60 @@ class FollowWorker(Worker):
         make: Callable[[], Follower],
         on_lease_lost: Callable[[], None],
         on_commit: Callable[[], None],
+        every: dt.timedelta | None = dt.timedelta(0),
     ) -> None:
         super().__init__(name, on_lease_lost)
         self._make = make
         self._on_commit = on_commit
+        self._every = every
         self._follower: Follower | None = None
+        self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
+
+    def order(self, order: Order) -> None:
+        """Have something done between two batches."""
+        self._orders.put(order)
+        self.wake()
 
     def _run(self) -> None:
-        self._follower = self._make()
+        follower = self._follower = self._make()
         self.state = "running"
-        while not self._stopping.is_set():
-            if self._follower.advance():
-                self._moved()
-                self._on_commit()
-            self._awake.wait(_IDLE)
-            self._awake.clear()
+        due = 0.0
+        try:
+            while not self._stopping.is_set():
+                self._obey(follower)
+                now = time.monotonic()
+                if self._every is not None and now >= due:
+                    due = now + self._every.total_seconds()
+                    self._advance(follower)
+                pause = _IDLE if not self._every else max(0.0, due - time.monotonic())
+                self._awake.wait(pause)
+                self._awake.clear()
+        except duckdb.Error:
+            follower.forget_copies()  # a damaged copy would fail for ever
+            raise
+        finally:
+            follower.close()
+
+    def _advance(self, follower: Follower) -> None:
+        if follower.advance():
+            self._moved()
+            self._on_commit()
+
+    def _obey(self, follower: Follower) -> None:
+        while not self._orders.empty():
+            order = self._orders.get()
+            try:
+                follower.advance()
+                order.done(order.run(follower))
+            except LeaseLost:
+                raise
+            except PenstockError as error:
+                order.failed(str(error))
+            except Exception as error:
+                order.failed(f"{type(error).__name__}: {str(error).splitlines()[:1]}")
+                raise  # the follower may be half way through something: it is made anew
+            self._moved()
+            self._on_commit()
 
     def details(self) -> dict[str, Any]:
         return self._follower.status() if self._follower is not None else {}

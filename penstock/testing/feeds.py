@@ -53,7 +53,7 @@ class FedTable:
         return self.source.log.snapshot().to_pyarrow_table().cast(self.source.schema)
 
     def count(self) -> int:
-        return self.rows().num_rows
+        return int(self.rows().num_rows)
 
 
 class FedStream:
@@ -107,4 +107,4 @@ class FedStream:
         return table.to_pyarrow_table().cast(self.source.schema)
 
     def count(self) -> int:
-        return self.rows().num_rows
+        return int(self.rows().num_rows)

@@ -68,6 +68,7 @@ class Kit:
         self._token = 0
         self._fed = 0
         self.feeds: dict[str, FedTable | FedStream] = {}
+        self._follower: Follower | None = None
         self.restart()
 
     # --- driving --------------------------------------------------------------------------
@@ -81,15 +82,14 @@ class Kit:
                 self.feeds[name] = FedStream(self.folder, self.stream, self._token, known)
             else:
                 self.feeds[name] = FedTable(self._writer(name, self._schemas[name]))
-        self._close_stores()
-        self.follower = self._new_follower()
+        if self._follower is not None:
+            self._follower.close()
+        self._follower = self._new_follower()
 
-    def _close_stores(self) -> None:
-        old = getattr(self, "follower", None)
-        for holder in (old, getattr(getattr(old, "mapper", None), "seen", None)):
-            store = getattr(holder, "store", None)
-            if store is not None:
-                store.close()
+    @property
+    def follower(self) -> Any:
+        """What runs the table, as the supervisor would."""
+        return self._follower
 
     def _new_follower(self) -> Follower:
         name = self.table.name
@@ -129,7 +129,7 @@ class Kit:
         """
         feed = self._feed(to)
         if isinstance(feed, FedStream):
-            feed.send(list(rows), at)  # type: ignore[arg-type]
+            feed.send(list(rows), at)
         else:
             feed.add(_table(rows, feed.source.schema))
         if follow:
@@ -157,15 +157,12 @@ class Kit:
 
     def reconcile(self) -> dict[str, Any]:
         """Make late rows count, as `penstock reconcile` does."""
-        told: dict[str, Any] = self.follower.reconcile()  # type: ignore[attr-defined]
+        told: dict[str, Any] = self.follower.reconcile()
         return told
 
     def lose_copies(self) -> None:
         """Delete what can be made again from the tables alone; a restart must not notice."""
-        import shutil
-
-        self._close_stores()
-        shutil.rmtree(self.folder / "scratch", ignore_errors=True)
+        self.follower.forget_copies()
         self.restart()
 
     # --- looking --------------------------------------------------------------------------

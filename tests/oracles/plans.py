@@ -65,15 +65,15 @@ def plans(draw: Any, inputs: Mapping[str, Make], most: int = 24) -> Plan:
     waiting: dict[str, list[list[Row]]] = {}
     for name, make in inputs.items():
         dice = draw(st.randoms(use_true_random=False))
-        rows = make(dice, draw(st.integers(1, most)))
-        cuts = draw(st.lists(st.integers(1, most), max_size=2))
-        edges = sorted({0, *(cut for cut in cuts if cut < len(rows)), len(rows)})
+        rows = make(dice, draw(st.integers(most // 3, most)))
+        cuts = draw(st.lists(st.integers(1, most), min_size=1, max_size=2))
+        edges = sorted({0, *(cut % (len(rows) + 1) for cut in cuts), len(rows)})
         waiting[name] = [rows[a:b] for a, b in pairwise(edges)]
     batches = []
     while any(waiting.values()):
         name = draw(st.sampled_from(sorted(name for name, left in waiting.items() if left)))
         batches.append((name, waiting[name].pop(0)))
-    restarts = draw(st.frozensets(st.integers(1, 4), max_size=2))
+    restarts = frozenset(n for n in range(1, len(batches)) if draw(st.booleans()))
     return Plan(batches, restarts)
 
 

@@ -39,9 +39,9 @@ def reading(seconds: float, value: float = 1.0, number: int = 0) -> Row:
 
 
 def arriving(dice: random.Random, count: int) -> list[Row]:
-    """Readings over a quarter of an hour, each less than the lateness after its time."""
+    """Readings over forty minutes, each less than the lateness after its time."""
     meant = [
-        (dice.randrange(900_000), dice.randrange(30_000), dice.uniform(-1e5, 1e6), dice.random())
+        (dice.randrange(2_400_000), dice.randrange(30_000), dice.uniform(-1e5, 1e6), dice.random())
         for _ in range(count)
     ]
     meant.sort(key=lambda reading: reading[0] + reading[1])
@@ -71,6 +71,7 @@ def test_late_readings_wait_for_reconcile_and_then_count(spark, table, tmp_path)
     late = [reading(10, 30.0, 2)]
     kit.feed(late, to=INPUT)
     assert kit.rows() == before
+    assert kit.outcomes() == {"counted": 2, "late": 1}
     assert len(kit.late()) == 1
     kit.reconcile()
     watermark = samples.START + dt.timedelta(seconds=370)
