@@ -22,6 +22,10 @@ COMMANDS: dict[str, str] = {
     "tail": "penstock.cli.read",
     "tables": "penstock.cli.tables",
     "register": "penstock.cli.tables",
+    "reconcile": "penstock.cli.late",
+    "run": "penstock.cli.late",
+    "outcomes": "penstock.cli.late",
+    "quarantine": "penstock.cli.quarantine",
     "streams": "penstock.cli.streams",
     "supervise": "penstock.cli.streams",
 }

@@ -26,6 +26,7 @@ _COLUMNS = (
     "late",
     "quarantined",
     "failures",
+    "alarm",
     "error",
 )
 

@@ -144,6 +144,7 @@ class DedupeMapper(ContractMapper):
         source: Source,
         position: int,
         scratch: Path,
+        seen: SeenKeys | None = None,
     ) -> None:
         super().__init__(session, definition, stream, schemas, output)
         assert definition.dedupe is not None  # noqa: S101
@@ -151,9 +152,10 @@ class DedupeMapper(ContractMapper):
         self._calculation = Calculation(
             session, {"typed": typed}, self._transformed, output, str(definition.name)
         )
-        self.seen = SeenKeys(scratch / "seen.duckdb", definition.dedupe, typed)
         self._newest = -1
-        if self.seen.store.position("bronze") != position:
+        self.position = position
+        self.seen = seen or SeenKeys(scratch / "seen.duckdb", definition.dedupe, typed)
+        if seen is None and self.seen.store.position("bronze") != position:
             self._fill(source, position)
 
     def _fill(self, source: Source, position: int) -> None:
@@ -179,6 +181,7 @@ class DedupeMapper(ContractMapper):
         self.seen.store.begin()
 
     def done(self, position: int) -> None:
+        self.position = position
         self.seen.forget(self._newest)
         self.seen.store.commit({"bronze": position})
 

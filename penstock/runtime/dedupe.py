@@ -63,7 +63,9 @@ class SeenKeys:
         newest = (
             connection()
             .sql(
-                f"select {names}, max({_AT}) as {_AT} from arrived group by {names}"  # noqa: S608
+                f"""select {names}, max({_AT}) as {_AT} from (
+                    select {names}, {_AT} from arrived union all select {names}, {_AT} from seen
+                ) group by {names}"""  # noqa: S608
             )
             .to_arrow_table()
         )

@@ -9,6 +9,7 @@ rows set apart from it (quarantine, late) and what became of every input row.
 from __future__ import annotations
 
 import json
+import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -31,9 +32,12 @@ from penstock.runtime.writer import RevisionWriter
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Follower", "Input", "TableContext"]
+__all__ = ["Follower", "Input", "TableContext", "sound"]
+
+log = logging.getLogger("penstock.follow")
 
 CATCH_UP_ROWS = 500_000  # rows taken in at once while behind
+ALL_BAD = 100  # so many bad rows in a row, and not one good, are an alarm
 SETTLE_SECONDS = 5.0  # a table that waits for more commits how far it has read this often
 
 
@@ -83,6 +87,7 @@ class Follower(ABC):
         self.tally = Tally()
         self.positions = {i.name: self._committed(i.name) for i in self.inputs.values()}
         self.quarantined = 0
+        self._bad_in_a_row = 0
         self._apart: dict[str, list[Action]] = {}
         self._settled = time.monotonic()
 
@@ -167,6 +172,22 @@ class Follower(ABC):
                 self.tally.add(given.name, Outcome.QUARANTINED, rows)
         return rows
 
+    def watch(self, good: int, bad: int) -> None:
+        """Notice a topic that turns all bad: rows are safe in quarantine, but nobody gets any."""
+        self._bad_in_a_row = 0 if good else self._bad_in_a_row + bad
+        if bad and self.alarm and self._bad_in_a_row - bad < ALL_BAD:
+            log.error("%s: %s", self.name, self.alarm)
+
+    @property
+    def alarm(self) -> str:
+        """What an operator should look at, in words; empty when there is nothing."""
+        if self._bad_in_a_row < ALL_BAD:
+            return ""
+        return (
+            f"the last {self._bad_in_a_row} rows all went to quarantine: "
+            f"`penstock quarantine list {self.name}`"
+        )
+
     def set_late(self, rows: pa.Table) -> None:
         """List rows as late, with the next commit."""
         if rows.num_rows:
@@ -207,6 +228,7 @@ class Follower(ABC):
             "position": self.positions[self.first.name],
             "behind": self.behind,
             "quarantined": self.quarantined,
+            "alarm": self.alarm,
         }
 
 

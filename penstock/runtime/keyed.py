@@ -7,7 +7,7 @@ touches are folded anew. Rows may come in any order: the order is the declared o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -140,6 +140,7 @@ class KeyedFollower(Follower):
         self.set_apart(given, mapped.bad)
         self._condemned[given.argument].update(mapped.bad["row_id"].to_pylist())
         self.tally.add(given.name, Outcome.DUPLICATE, mapped.duplicates)
+        self.watch(mapped.rows.num_rows + mapped.duplicates, mapped.bad.num_rows)
         came = change.added.num_rows - mapped.bad.num_rows - mapped.duplicates
         self._count(given, came, mapped.rows.num_rows, 1)
         gone = self._gone(given, change)
@@ -150,6 +151,14 @@ class KeyedFollower(Follower):
         self._prune(touched)
         self.store.commit({given.name: batch.to})
         mapper.done(batch.to)
+
+    def merge(self, mapped: pa.Table, info: Mapping[str, Any]) -> None:
+        """Take in mapped rows that come from elsewhere than the next commit of an input."""
+        self.store.begin()
+        touched = self._apply(Change(mapped))
+        actions, net = self._folded(touched)
+        self.commit(actions, net, info=info)
+        self.store.commit({})
 
     def _gone(self, given: Input, change: Change) -> pa.Table:
         if change.gone is None or not change.gone.num_rows:

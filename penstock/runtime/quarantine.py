@@ -14,7 +14,7 @@ from penstock.runtime.decode import ErrorClass
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["SCHEMA", "broken_bronze_rows", "broken_rows", "condemned"]
+__all__ = ["SCHEMA", "broken_bronze_rows", "broken_rows", "condemned", "ids_of", "row_id"]
 
 _STAMP = pa.timestamp("us", tz="UTC")
 
@@ -86,6 +86,14 @@ def broken_rows(source: str, rows: pa.Table, errors: list[str]) -> pa.Table:
         for row, error in zip(rows.to_pylist(), errors, strict=True)
     ]
     return pa.Table.from_pylist(listed, schema=SCHEMA)
+
+
+def ids_of(rows: pa.Table) -> list[str]:
+    """The ids under which rows of an input would be in quarantine."""
+    if "topic_id" in rows.column_names and "offset" in rows.column_names:
+        places = rows.select(["topic", "topic_id", "partition", "offset"]).to_pylist()
+        return ["/".join(str(part) for part in place.values()) for place in places]
+    return [row_id(row) for row in rows.to_pylist()]
 
 
 def row_id(row: dict[str, Any]) -> str:

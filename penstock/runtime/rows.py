@@ -60,6 +60,7 @@ class RowsFollower(Follower):
             self.set_apart(given, mapped.bad)
             self.tally.add(given.name, Outcome.DUPLICATE, mapped.duplicates)
             self._count(given, rows.num_rows - mapped.bad.num_rows - mapped.duplicates, mapped.rows)
+            self.watch(mapped.rows.num_rows + mapped.duplicates, mapped.bad.num_rows)
             parts.append(mapped.rows)
         out = pa.concat_tables(parts)
         adds = write_arrow(out, self.writer.path)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from penstock.runtime.follow import Follower
+from penstock.runtime.mended import mended_mapper
+from penstock.runtime.replay import replay
 
 __all__ = ["VERBS"]
 
@@ -22,4 +25,12 @@ def _run(table: Follower, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"version": table.writer.log.version, "behind": table.behind}
 
 
-VERBS: dict[str, Verb] = {"reconcile": _reconcile, "run": _run}
+def _replay(table: Follower, arguments: dict[str, Any]) -> dict[str, Any]:
+    """By the mended code of a bundle, where one is named, else by the table's own."""
+    mapper = None
+    if arguments.get("bundle"):
+        mapper = mended_mapper(table, Path(arguments["bundle"]), arguments["jobs"])
+    return replay(table, mapper, arguments.get("ids"))
+
+
+VERBS: dict[str, Verb] = {"reconcile": _reconcile, "replay": _replay, "run": _run}

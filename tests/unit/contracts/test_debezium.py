@@ -37,12 +37,7 @@ ROW = {
     "extra": '{"k": 1}',
     "unknown_to_us": [1, 2],
 }
-SOURCE = {
-    "lsn": 77,
-    "ts_ms": 1_794_830_400_000,
-    "ts_us": 1_794_830_400_000_123,
-    "snapshot": "false",
-}
+SOURCE = {"lsn": 77, "ts_ms": 1_794_830_400_000, "ts_us": 1_794_830_400_000_123}
 COMMITTED = dt.datetime(2026, 11, 16, 12, 0, 0, 123, tzinfo=dt.UTC)
 
 

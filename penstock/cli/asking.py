@@ -1,0 +1,86 @@
+"""Asking the supervisor for something only the writer of a table can do, and waiting for it."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import time
+from typing import Any
+
+import click
+
+from penstock.errors import NotRunning, PenstockError, UsageError
+from penstock.runtime import heartbeat
+from penstock.runtime.registry import Registry, Task
+from penstock.settings import Settings
+
+__all__ = ["ask", "live_tables", "manifest"]
+
+_LOOK = 0.3
+
+
+def manifest(settings: Settings) -> dict[str, Any]:
+    try:
+        read: dict[str, Any] = json.loads(settings.manifest.read_text())
+    except FileNotFoundError:
+        raise NotRunning("nothing is registered yet.", remedy="Run `penstock up`.") from None
+    return read
+
+
+def live_tables(settings: Settings) -> dict[str, dict[str, Any]]:
+    """Manifest entries of tables with a live revision, each after what it reads."""
+    return {e["name"]: e for e in manifest(settings)["tables"] if e.get("revision")}
+
+
+def known_table(settings: Settings, name: str) -> dict[str, Any]:
+    tables = live_tables(settings)
+    if name not in tables:
+        raise UsageError(f"there is no live table {name}.", remedy="See `penstock tables`.")
+    return tables[name]
+
+
+def ask(
+    settings: Settings,
+    table: str,
+    verb: str,
+    arguments: dict[str, Any] | None = None,
+    *,
+    timeout: float = 600.0,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Leave a task and wait for its result; says what it waits for."""
+    registry = Registry(settings)
+    registry.create()
+    number = registry.ask(table, verb, arguments or {}, getpass.getuser())
+    started, told = time.monotonic(), False
+    while True:
+        (task,) = registry.tasks([number])
+        if task.state != "asked":
+            return _result(task)
+        waited = time.monotonic() - started
+        if waited > 3 and not told:
+            told = True
+            _require_supervisor(settings, number)
+            if not quiet:
+                click.echo(f"waiting for {verb} of {table} (task {number}) ...", err=True)
+        if waited > timeout:
+            raise PenstockError(
+                f"{verb} of {table} is not done after {timeout:.0f} s; it goes on by itself.",
+                remedy=f"Look at `penstock streams`; it is task {number}.",
+            )
+        time.sleep(_LOOK)
+
+
+def _require_supervisor(settings: Settings, number: int) -> None:
+    beat = heartbeat.read(settings)
+    if beat is None or beat.age_seconds > heartbeat.STALE_AFTER:
+        raise NotRunning(
+            f"no supervisor is running; task {number} waits for one.", remedy="Run `penstock up`."
+        )
+
+
+def _result(task: Task) -> dict[str, Any]:
+    result = task.result or {}
+    if task.state == "failed":
+        raise PenstockError(f"{task.verb} of {task.table}: {result.get('error', 'it failed')}")
+    return result

@@ -1,0 +1,152 @@
+"""Replay: rows in quarantine tried again, after the rule, the decoder or the transform is mended.
+
+A row that is good now moves: it is written to the table and leaves quarantine in one commit, once.
+A row that fails again stays where it is, without a copy. Whoever reads the table sees the rows come
+as any others do; for windows they are late, and reconciled like late rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from penstock.errors import UsageError
+from penstock.runtime import quarantine
+from penstock.runtime.change import Change
+from penstock.runtime.delta_log import Action
+from penstock.runtime.files import removal, write_arrow, write_changes
+from penstock.runtime.follow import Follower, Input
+from penstock.runtime.keyed import KeyedFollower
+from penstock.runtime.mapping import Mapped, Mapper
+from penstock.runtime.outcomes import Outcome
+from penstock.runtime.rows import RowsFollower, sliced
+from penstock.runtime.source import read_files, rows_at
+from penstock.runtime.writer import RevisionWriter
+
+__all__ = ["replay", "taken_out"]
+
+
+def replay(
+    table: Follower, mapper: Mapper | None = None, ids: Iterable[str] | None = None
+) -> dict[str, Any]:
+    """Try rows of a table's quarantine again.
+
+    Args:
+        mapper: the mended way to make rows of the table from rows of its input; by default its own.
+        ids: which rows; by default all.
+    """
+    if not isinstance(table, RowsFollower | KeyedFollower) or len(table.inputs) > 1:
+        raise UsageError(
+            f"{table.name} is a {table.context.definition.kind.word} table: what it set apart "
+            "counts when a mended definition of it goes live.",
+            remedy="Replay the rows or keyed table it reads, or stage the mended definition.",
+        )
+    table.settle(now=True)
+    given = table.first
+    wanted = None if ids is None else set(ids)
+    held = _held(table.broken)
+    chosen = [i for i in held["row_id"].to_pylist() if wanted is None or i in wanted]
+    rows, names = _originals(given, held, set(chosen), table.positions[given.name])
+    moved, done = [], set()
+    by = mapper or _own(table)
+    by.begin()
+    for some, some_names in _paired(rows, names):
+        mapped = by.map(some)
+        failed = set(mapped.bad["row_id"].to_pylist())
+        good = [name for name in some_names if name not in failed]
+        done.update(good)
+        moved.append(mapped.rows)
+        _count(table, given, len(good), mapped)
+    if done:
+        out = pa.concat_tables(moved)
+        table._apart.setdefault("quarantine", []).extend(taken_out(table.broken, done))
+        _write(table, out)
+    by.done(table.positions[given.name])
+    return {"replayed": len(done), "still_bad": len(names) - len(done), "asked": len(chosen)}
+
+
+def _own(table: RowsFollower | KeyedFollower) -> Mapper:
+    if isinstance(table, RowsFollower):
+        return table.mapper
+    (mapper,) = table.mappers.values()
+    return mapper
+
+
+def _write(table: RowsFollower | KeyedFollower, out: pa.Table) -> None:
+    info = {"operation": "PENSTOCK REPLAY"}
+    if isinstance(table, RowsFollower):
+        table.commit(write_arrow(out, table.writer.path), Change(out), info=info)
+    else:
+        table.merge(out, info)
+    table.outcomes.flush(now=True)
+
+
+def _count(table: Follower, given: Input, good: int, mapped: Mapped) -> None:
+    table.tally.add(given.name, Outcome.QUARANTINED, -good)
+    counted = min(good - mapped.duplicates, mapped.rows.num_rows)
+    table.tally.add(given.name, Outcome.COUNTED, counted)
+    table.tally.add(given.name, Outcome.DUPLICATE, mapped.duplicates)
+    table.tally.add(given.name, Outcome.FILTERED, good - mapped.duplicates - counted)
+
+
+def _held(broken: RevisionWriter) -> pa.Table:
+    if broken.position("from") is None:
+        return quarantine.SCHEMA.empty_table()
+    return broken.log.snapshot().to_pyarrow_table().cast(quarantine.SCHEMA)
+
+
+def _originals(
+    given: Input, held: pa.Table, ids: set[str], position: int
+) -> tuple[pa.Table, list[str]]:
+    """The input rows that these quarantined rows were, and their ids."""
+    parts, names = [given.source.schema.empty_table()], []
+    from_topic = "offset" in given.source.schema.names and "topic_id" in given.source.schema.names
+    found = _bronze(given, held, ids, position) if from_topic else rows_at(given.source, position)
+    for rows in found:
+        row_names = quarantine.ids_of(rows)
+        keep = [name in ids for name in row_names]
+        if any(keep):
+            parts.append(rows.filter(pa.array(keep, pa.bool_())))
+            names += [name for name in row_names if name in ids]
+    return pa.concat_tables(parts), names
+
+
+def _bronze(given: Input, held: pa.Table, ids: set[str], position: int) -> Iterable[pa.Table]:
+    """Files of bronze that may hold the rows, by their offsets."""
+    wanted = held.filter(pa.array([i in ids for i in held["row_id"].to_pylist()], pa.bool_()))
+    offsets = sorted(o for o in wanted["offset"].to_pylist() if o is not None)
+    table = DeltaTable(str(given.source.path), version=position)
+    for add in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+        low, high = add.get("min.offset"), add.get("max.offset")
+        if low is None or high is None or any(low <= offset <= high for offset in offsets):
+            yield from read_files([given.source.path / add["path"]], given.source.schema)
+
+
+def _paired(rows: pa.Table, names: list[str]) -> Iterable[tuple[pa.Table, list[str]]]:
+    at = 0
+    for some in sliced(rows):
+        if some.num_rows:
+            yield some, names[at : at + some.num_rows]
+        at += some.num_rows
+
+
+def taken_out(broken: RevisionWriter, ids: set[str]) -> list[Action]:
+    """Actions that take rows out of a quarantine table."""
+    table = DeltaTable(str(broken.path), version=broken.log.version)
+    actions: list[Action] = []
+    gone = [quarantine.SCHEMA.empty_table()]
+    wanted = pa.array(sorted(ids), pa.string())
+    for add in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+        (rows,) = read_files([broken.path / add["path"]], quarantine.SCHEMA)
+        hit = pc.is_in(rows["row_id"], wanted)
+        if not pc.any(hit).as_py():
+            continue
+        gone.append(rows.filter(hit))
+        actions.append(removal(add["path"], add["size_bytes"]))
+        actions += write_arrow(rows.filter(pc.invert(hit)), broken.path)
+    told = Change(quarantine.SCHEMA.empty_table(), pa.concat_tables(gone))
+    return [*actions, *write_changes(told, ("row_id",), broken.path)] if actions else []
