@@ -74,6 +74,8 @@ def register(as_json: bool) -> None:
     settings = Settings.load()
     registry = Registry(settings)
     registry.create()
+    for topic in _provision(settings):
+        click.echo(f"made topic {topic}", err=True)
     session = build_session(settings, "penstock-register", memory="1g")
     try:
         found = run(session, settings, registry)
@@ -86,3 +88,16 @@ def register(as_json: bool) -> None:
         _show(manifest)
     if found.broken:
         raise click.exceptions.Exit(3)
+
+
+def _provision(settings: Settings) -> list[str]:
+    """Subjects and topics of the streams the tree declares; a schema that breaks stops it all."""
+    from penstock.platform.kafka_admin import provision_streams
+    from penstock.platform.spec import PlatformSpec
+    from penstock.runtime.bundle import Bundle
+    from penstock.runtime.subjects import ensure_subjects
+
+    streams = list(Bundle(settings.project, settings.jobs).catalog().streams.values())
+    ensure_subjects(settings, streams)
+    topics = [stream.topic for stream in streams]
+    return provision_streams(settings, PlatformSpec.load(settings.project), topics)

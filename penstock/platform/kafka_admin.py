@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -29,11 +30,14 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from penstock.errors import ServiceFailed
 from penstock.platform.files import write_private
-from penstock.platform.spec import PlatformSpec
+from penstock.platform.spec import PlatformSpec, Topic
 from penstock.runtime.kafka import client_options
 from penstock.settings import Settings
 
-__all__ = ["EVERY_ACL", "broker_answers", "provision"]
+__all__ = ["EVERY_ACL", "broker_answers", "provision", "provision_streams"]
+
+_PARTITIONS = 2
+_KEPT = {"retention.ms": "86400000"}  # bronze is the log that lasts
 
 _TIMEOUT = 30.0
 EVERY_ACL = AclBindingFilter(
@@ -68,9 +72,10 @@ def provision(settings: Settings, spec: PlatformSpec) -> None:
     """Create what is missing: topics, users with their passwords, ACLs."""
     admin = _admin(settings)
     try:
-        _topics(admin, spec)
+        declared = _declared(settings, spec)
+        _topics(admin, [*spec.topics, *(Topic(name, _PARTITIONS, _KEPT) for name in declared)])
         _users(admin, settings, spec)
-        _acls(admin, spec)
+        _acls(admin, spec, declared)
     except KafkaException as error:
         raise ServiceFailed(
             f"Kafka refused its topics, users or ACLs: {error.args[0].str()}.",
@@ -78,16 +83,43 @@ def provision(settings: Settings, spec: PlatformSpec) -> None:
         ) from error
 
 
+def provision_streams(settings: Settings, spec: PlatformSpec, topics: Iterable[str]) -> list[str]:
+    """Make the topics of declared streams, readable by the streams and writable by producers.
+
+    They are remembered beside the broker's data, so that the next start leaves them alone. Returns
+    the topics that are new.
+    """
+    named = {topic.name for topic in spec.topics}
+    before = set(_declared(settings, spec))
+    wanted = sorted((set(topics) - named) | before)
+    if set(wanted) == before:
+        return []
+    write_private(_record(settings), json.dumps(wanted))
+    provision(settings, spec)
+    return sorted(set(wanted) - before)
+
+
+def _record(settings: Settings) -> Path:
+    return settings.data / "kafka" / "topics-by-penstock"
+
+
+def _declared(settings: Settings, spec: PlatformSpec) -> list[str]:
+    """Topics of streams that are not in the platform's own file."""
+    record = _record(settings)
+    names: list[str] = json.loads(record.read_text()) if record.is_file() else []
+    return [name for name in names if name not in {topic.name for topic in spec.topics}]
+
+
 def _settle(futures: Iterable[Future[Any]]) -> None:
     for future in futures:
         future.result(_TIMEOUT)
 
 
-def _topics(admin: AdminClient, spec: PlatformSpec) -> None:
+def _topics(admin: AdminClient, topics: Iterable[Topic]) -> None:
     existing = admin.list_topics(timeout=_TIMEOUT).topics
     missing = [
         NewTopic(topic.name, topic.partitions, 1, config=topic.config)
-        for topic in spec.topics
+        for topic in topics
         if topic.name not in existing
     ]
     if missing:
@@ -111,8 +143,8 @@ def _users(admin: AdminClient, settings: Settings, spec: PlatformSpec) -> None:
     write_private(stamp, wanted)
 
 
-def _acls(admin: AdminClient, spec: PlatformSpec) -> None:
-    wanted = set(_wanted_acls(spec))
+def _acls(admin: AdminClient, spec: PlatformSpec, declared: list[str]) -> None:
+    wanted = {*_wanted_acls(spec), *_stream_acls(declared)}
     existing = set(admin.describe_acls(EVERY_ACL).result(_TIMEOUT))
     ours = {f"User:{user.name}" for user in spec.kafka_users}
     if wanted - existing:
@@ -132,6 +164,27 @@ def _wanted_acls(spec: PlatformSpec) -> Iterable[AclBinding]:
                     acl.name,
                     pattern,
                     f"User:{user.name}",
+                    "*",
+                    AclOperation[operation],
+                    AclPermissionType.ALLOW,
+                )
+
+
+def _stream_acls(topics: list[str]) -> Iterable[AclBinding]:
+    """Who may do what with the topic of a declared stream."""
+    rights = {
+        "supervisor": ("READ", "DESCRIBE"),
+        "demo-producer": ("WRITE", "DESCRIBE"),
+        "watch": ("DESCRIBE",),
+    }
+    for topic in topics:
+        for user, operations in rights.items():
+            for operation in operations:
+                yield AclBinding(
+                    ResourceType.TOPIC,
+                    topic,
+                    ResourcePatternType.LITERAL,
+                    f"User:{user}",
                     "*",
                     AclOperation[operation],
                     AclPermissionType.ALLOW,

@@ -22,9 +22,10 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from penstock.errors import NotRunning, PenstockError, ServiceFailed
-from penstock.runtime.register import register
+from penstock.runtime.register import Analysed, register
 from penstock.runtime.registry import Registry
 from penstock.runtime.streams import Streams
+from penstock.runtime.subjects import ensure_subjects
 from penstock.runtime.upkeep import Upkeep
 from penstock.session import build_session
 from penstock.settings import Settings
@@ -59,6 +60,7 @@ class Supervisor:
         with self._pulse("starting"):
             session = build_session(self.settings, "penstock-supervisor", ui=False)
             found = register(session, self.settings, self.registry)
+        self._hold_subjects(found)
         for broken in found.broken:
             log.error("disabled: %s: %s", broken.what, broken.reason)
         while not self._stopping.is_set():
@@ -66,6 +68,13 @@ class Supervisor:
             if token is not None:
                 self._lead(session, token)
         session.stop()
+
+    def _hold_subjects(self, found: Analysed) -> None:
+        """Schemas of our streams are registered and held to their compatibility from the start."""
+        try:
+            ensure_subjects(self.settings, found.catalog.streams.values())
+        except PenstockError as error:  # what is live goes on reading what it knows
+            log.error("%s", error)
 
     def stop(self) -> None:
         self._stopping.set()
