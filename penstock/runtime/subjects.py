@@ -37,10 +37,15 @@ def ensure_subjects(
     ids = {}
     for stream in wanted:
         subject = stream.contract.subject
-        if schemas.compatibility(subject) != LEVEL:
-            schemas.hold_to(subject, LEVEL)
+        _hold(schemas, subject)
         ids[subject] = schemas.register(subject, stream.contract.schema_json)
+        _hold(schemas, subject)  # a registry may have ignored it while there was no such subject
     return ids
+
+
+def _hold(schemas: SchemaRegistry, subject: str) -> None:
+    if schemas.compatibility(subject) != LEVEL:
+        schemas.hold_to(subject, LEVEL)
 
 
 def check_subject(schemas: SchemaRegistry, stream: Stream) -> None:
