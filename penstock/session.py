@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -56,6 +57,8 @@ def build_session(
         )
     # Java's and Python's zone must be UTC too: Delta and collect() read them, not the session's.
     os.environ["TZ"] = "UTC"
+    # Python workers are this Python, with its packages: not whatever `python3` means in the path.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
     scratch = claim_scratch(settings.run / "spark")

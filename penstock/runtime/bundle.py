@@ -34,7 +34,7 @@ from penstock.model.stream import Stream
 
 __all__ = ["Bundle", "store_bundle"]
 
-_SUFFIXES = {".py", ".avsc", ".sql", ".json"}
+_SUFFIXES = {".py", ".avsc", ".sql", ".json", ".desc"}
 
 
 def _files(root: Path, package: str) -> Iterator[Path]:

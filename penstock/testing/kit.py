@@ -171,9 +171,11 @@ class Kit:
         return self._live(self.table.name)
 
     def quarantined(self) -> list[Row]:
+        self.follower.settle(now=True)
         return self._live(self.table.name.quarantine)
 
     def late(self) -> list[Row]:
+        self.follower.settle(now=True)
         return self._live(self.table.name.late)
 
     def outcomes(self) -> dict[str, int]:

@@ -182,7 +182,10 @@ def _change(dice: random.Random, number: int, _: str) -> dict[str, Any]:
 def event(dice: random.Random, number: int, _: str) -> dict[str, Any]:
     """One row; times jump about, now and then by far more than the lateness."""
     back = dice.choice([0, 0, 0, 1, 2, 2.9, 8, 30, 70])
-    at = START + dt.timedelta(seconds=max(0.0, number * 0.7 - back), microseconds=dice.randrange(3))
+    seconds = max(0.0, number * 0.7 - back)
+    if dice.random() < 0.5:  # on the very edge of windows, sessions and joins
+        seconds = float(round(seconds))
+    at = START + dt.timedelta(seconds=seconds, microseconds=dice.choice([0, 0, 1, 2]))
     return {
         "k": dice.choice(["a", "b", "c", None]),
         "v": dice.randrange(9),
