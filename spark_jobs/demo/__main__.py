@@ -93,7 +93,7 @@ def _listed(names: Sequence[str]):  # type: ignore[no-untyped-def]
 
 
 def _send(producer: StreamProducer, event: Event) -> None:
-    """Unchecked: some rows break their contract on purpose, and a checking producer refuses them."""
+    """Unchecked: some rows break their contract on purpose."""
     value = event.raw if event.row is None else producer.encode(event.row)
     producer.send_raw(event.key.encode(), value, at=event.at)
 

@@ -195,17 +195,17 @@ def event(dice: random.Random, number: int, _: str) -> dict[str, Any]:
 
 
 def _keyed_event(dice: random.Random, number: int, source: str) -> dict[str, Any]:
-    if source == "silver.colours":
-        since = START + dt.timedelta(seconds=dice.randrange(0, 60, 5))
-        until = since + dt.timedelta(seconds=5) if dice.random() < 0.8 else None
-        # never two versions of a key at one moment: each key has its own five seconds
-        return {
-            "k": dice.choice("abc") + str(number),
-            "colour": dice.choice(["red", "green"]),
-            "valid_from": since,
-            "valid_to": until,
-        }
-    return {**event(dice, number, source), "k": dice.choice("abc") + str(dice.randrange(40))}
+    if source != "silver.colours":
+        return {**event(dice, number, source), "k": dice.choice("abc")}
+    # each number has a place of its own: a key never has two versions at one moment
+    slot, key = (number * 7) % 16, "abc"[(number * 7) // 16 % 3]
+    since = START + dt.timedelta(seconds=5 * slot)
+    return {
+        "k": key,
+        "colour": dice.choice(["red", "green", "blue"]),
+        "valid_from": since,
+        "valid_to": since + dt.timedelta(seconds=5) if slot < 15 else None,
+    }
 
 
 CASES: dict[str, Case] = {

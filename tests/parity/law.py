@@ -3,13 +3,14 @@ the stream's table is the batch's, and every row is accounted for."""
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from pathlib import Path
 from typing import Any
 
 from penstock.model.windows import Timed
 from penstock.testing import Kit
-from tests.parity.kinds import Case, event
+from tests.parity.kinds import START, Case, event
 
 
 def live(spark: Any, folder: Path, case: Case, seed: int, steps: int = 14) -> Kit:
@@ -46,6 +47,16 @@ def live(spark: Any, folder: Path, case: Case, seed: int, steps: int = 14) -> Ki
     if isinstance(case.table.kind, Timed):
         kit.reconcile()
     return kit
+
+
+def walk_edges(spark: Any, folder: Path, case: Case) -> None:
+    """Rows exactly a second apart, so that the watermark stands on every edge in turn."""
+    kit = Kit(spark, folder, case.table, case.schemas)
+    for second in range(12):
+        for number, name in enumerate(case.schemas):
+            at = START + dt.timedelta(seconds=second)
+            kit.feed([{"k": "a", "v": 1, "t": at, "n": 2 * second + number}], name)
+        assert kit.rows() == kit.batch_rows(), f"after {second} s"
 
 
 def check(kit: Kit) -> None:

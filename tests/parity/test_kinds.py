@@ -5,14 +5,19 @@ from __future__ import annotations
 import pytest
 
 from tests.parity.kinds import CASES
-from tests.parity.law import check, live
+from tests.parity.law import check, live, walk_edges
 
 pytestmark = pytest.mark.spark
 
-SEEDS = range(3)
+SEEDS = range(2)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", CASES)
 def test_stream_is_batch(spark, tmp_path, name, seed):
     check(live(spark, tmp_path, CASES[name], seed))
+
+
+@pytest.mark.parametrize("name", ["offset", "updates", "sliding", "session", "join_left"])
+def test_on_every_edge(spark, tmp_path, name):
+    walk_edges(spark, tmp_path, CASES[name])

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from penstock.runtime import batch, enriched, geometry, reconcile
 from penstock.runtime import timed as timed_module
 from tests.parity.kinds import CASES
-from tests.parity.law import check, live
+from tests.parity.law import check, live, walk_edges
 
 pytestmark = pytest.mark.spark
 
@@ -38,7 +38,8 @@ def test_a_wrong_boundary_is_noticed(spark, tmp_path, monkeypatch):
         return made
 
     monkeypatch.setattr(batch, "geometry_of", right)
-    assert caught(spark, tmp_path, "updates")
+    with pytest.raises(AssertionError):
+        walk_edges(spark, tmp_path, CASES["updates"])
 
 
 def test_a_lost_late_row_is_noticed(spark, tmp_path, monkeypatch):

@@ -40,7 +40,7 @@ def arrivals(draw: Any) -> tuple[random.Random, list[tuple[int, dt.datetime, boo
     dice = draw(st.randoms(use_true_random=False))
     at, batches = TAKEN_IN, []
     for _ in range(draw(st.integers(2, 4))):
-        at += dt.timedelta(minutes=draw(st.sampled_from((0, 1, 59, 61))))
+        at += dt.timedelta(minutes=draw(st.sampled_from((0, 1, 60, 61))))
         batches.append((draw(st.integers(0, 8)), at, draw(st.booleans())))
     return dice, batches
 
