@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -18,7 +19,9 @@ from penstock.settings import Settings
 from tests.live import FRAGILE, Feed, Supervised
 
 PROJECT = Path(__file__).resolve().parents[1]
-_TEST_OFFSET = 7000  # away from a developer's own stack on the same machine
+_TEST_OFFSET = int(
+    os.environ.get("PENSTOCK_TEST_OFFSET", "7000")
+)  # away from a developer's own stack
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,7 @@ __all__ = ["doctor", "down", "status", "up"]
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 _STATE_COLOURS = {"running": "green", "not ready": "yellow", "dead": "red", "stopped": "dim"}
 
-_FLOW_COLUMNS = ("table", "stream", "state", "behind", "version", "failures", "error")
+_FLOW_COLUMNS = ("table", "stream", "state", "behind", "version", "failures", "alarm", "error")
 
 
 def _names(_: click.Context, __: click.Parameter, value: str | None) -> list[str] | None:

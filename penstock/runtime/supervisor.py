@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import NotRunning, PenstockError, ServiceFailed
 from penstock.runtime.register import Analysed, register
 from penstock.runtime.registry import Registry
+from penstock.runtime.slots import SlotWatch
 from penstock.runtime.streams import Streams
 from penstock.runtime.subjects import ensure_subjects
 from penstock.runtime.upkeep import Upkeep
@@ -52,6 +53,7 @@ class Supervisor:
         self._stopping = threading.Event()
         self._lost = threading.Event()
         self._streams: Streams | None = None
+        self._slots: SlotWatch | None = None
 
     def run(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -124,6 +126,8 @@ class Supervisor:
         streams = self._streams = Streams(session, self.settings, token, self._lost.set)
         upkeep = Upkeep(streams.logs)
         upkeep.start()
+        slots = self._slots = SlotWatch(self.settings)
+        slots.start()
         try:
             while not self._stopping.is_set() and not self._lost.is_set():
                 self._require_spark(session)
@@ -132,6 +136,7 @@ class Supervisor:
         finally:
             log.info("stopping streams")
             upkeep.stop()
+            slots.stop()
             streams.stop()
             self._streams = None
             self._leave(token)
@@ -170,4 +175,6 @@ class Supervisor:
 
     def _beat(self, state: str) -> None:
         status = self._streams.status() if self._streams is not None else []
+        if self._slots is not None:
+            status = self._slots.marked(status)
         self.registry.beat(self.holder, state, os.getpid(), status)

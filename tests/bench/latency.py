@@ -33,7 +33,8 @@ def produce(rate: float, seconds: float, began) -> None:
     from penstock.runtime.bundle import Bundle
 
     settings = Settings.load()
-    stream = next(iter(Bundle(settings.project, settings.jobs).catalog().streams.values()))
+    streams = Bundle(settings.project, settings.jobs).catalog().streams
+    stream = next(s for s in streams.values() if s.topic == "trades")
     producer = StreamProducer(settings, stream, user="demo-producer")
     start = time.time() + 1
     began.value = start

@@ -43,9 +43,14 @@ def test_rows_reach_silver_and_windows_close(running, home, feed):
     got = rows_where(home, "silver", "trades", ticker="FLOW")
     assert {(r["partition"], r["offset"]) for r in got} <= set(feed.acked)
     assert sum(r["notional"] for r in got) == sum(range(1, 41)) * 10
-    stats = wait_for("windows", lambda: rows_where(home, "gold", "stock_stats", ticker="FLOW"))
+    stats = wait_for("final windows", lambda: _final_windows(home, "FLOW"))
     assert sum(r["trades"] for r in stats) == 40 * 5, "each trade is in five windows"
     assert {str(r["avg_price"]) for r in stats} == {"10.00000000"}
+
+
+def _final_windows(home, ticker: str) -> list[dict]:
+    found = rows_where(home, "gold", "stock_stats", ticker=ticker)
+    return found if found and all(row["is_final"] for row in found) else []
 
 
 def test_bronze_keeps_bytes_coordinates_and_identity(running, home, feed):

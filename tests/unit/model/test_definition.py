@@ -9,6 +9,7 @@ import pytest
 from penstock.errors import DefinitionError
 from penstock.model import (
     Contract,
+    Debezium,
     EventTime,
     Matches,
     OneOf,
@@ -51,9 +52,12 @@ def test_names_that_could_leave_their_folder_are_refused(text):
         TableName.parse(text)
 
 
-def test_quarantine_of_two_layers_do_not_collide():
-    names = {TableName.parse(n).quarantine for n in ("silver.trades", "gold.trades")}
-    assert len(names) == 2
+def test_what_lies_beside_two_tables_does_not_collide():
+    tables = [TableName.parse(n) for n in ("silver.trades", "gold.trades")]
+    beside = {name for t in tables for name in (t.quarantine, t.late, t.outcomes)}
+    assert len(beside) == 6
+    assert str(tables[1].late) == "late.gold_trades"
+    assert str(tables[1].outcomes) == "outcomes.gold_trades"
 
 
 def test_durations():
@@ -102,6 +106,15 @@ def test_event_time_must_exist():
     assert stream("bronze.x", topic="t", contract=contract(), event_time=EventTime.INGEST)
 
 
+def test_event_time_must_be_a_time_and_commit_times_are_debeziums():
+    with pytest.raises(DefinitionError, match="event_time 'x' is int, not a timestamp"):
+        stream("bronze.x", topic="t", contract=contract(), event_time="x")
+    with pytest.raises(DefinitionError, match="COMMIT, which only changes of Debezium have"):
+        stream("bronze.x", topic="t", contract=contract(), event_time=EventTime.COMMIT)
+    changes = contract(format=Debezium())
+    assert stream("bronze.x", topic="t", contract=changes, event_time=EventTime.COMMIT)
+
+
 def test_a_table_is_still_its_function():
     @table("silver.double", inputs={"n": "bronze.n"}, kind=Rows())
     def double(n):
@@ -116,10 +129,10 @@ def test_a_table_is_still_its_function():
     ("arguments", "said"),
     [
         ({"inputs": {}}, "it reads nothing"),
-        ({"inputs": {"a": "silver.a"}}, r"takes \(n\) but inputs names \(a\)"),
+        ({"inputs": {"a": "silver.a"}}, r"takes \(n\) but should take \(a\)"),
         ({"name": "bronze.x"}, "tables live in silver or gold"),
         ({"keys": ("A b",)}, "key 'A b' is not a column name"),
-        ({"kind": tumbling("5 seconds", on="t")}, "has window_start among its keys"),
+        ({"kind": tumbling("5 seconds", on="t")}, "must have window_start among them"),
         (
             {"kind": hopping("5 seconds", every="2 seconds", on="t"), "keys": ("window_start",)},
             "must be a multiple of the advance",
