@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "reconcile": "penstock.cli.late",
     "run": "penstock.cli.late",
     "outcomes": "penstock.cli.late",
+    "audit": "penstock.cli.audit",
     "quarantine": "penstock.cli.quarantine",
     "streams": "penstock.cli.streams",
     "supervise": "penstock.cli.streams",

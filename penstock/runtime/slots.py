@@ -24,6 +24,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
@@ -44,6 +45,7 @@ __all__ = [
     "Finding",
     "Ledger",
     "Look",
+    "Reading",
     "SlotWatch",
     "capture_of",
     "captures",
@@ -205,11 +207,14 @@ class Reading:
     position: int | None = None  # the LSN up to which its records are in Kafka
 
 
-def judge(before: Look | None, now: Look, reading: Reading | None) -> list[Finding]:
+def judge(
+    before: Look | None, now: Look, reading: Reading | None, *, at_once: bool = True
+) -> list[Finding]:
     """What a look tells, given the one before it.
 
     Args:
         reading: what Connect said *after* the look; None when it was not asked.
+        at_once: the two looks are so close that no worker can have come and gone between them.
     """
     found = [*_server_findings(before, now), *_slot_findings(before, now)]
     position = reading.position if reading is not None else None
@@ -221,7 +226,7 @@ def judge(before: Look | None, now: Look, reading: Reading | None) -> list[Findi
                 lasting=True,
             )
         )
-    elif _moved_unread(before, now) and reading is not None and position is None:
+    elif at_once and _moved_unread(before, now) and reading is not None and position is None:
         found.append(
             Finding(
                 f"the slot moved to {lsn_text(now.confirmed)} while nobody of ours read it: "
@@ -265,8 +270,9 @@ def _slot_findings(before: Look | None, now: Look) -> list[Finding]:
 
 
 def _moved_unread(before: Look | None, now: Look) -> bool:
-    still = before is not None and before.exists and not before.active
-    return bool(still and now.exists and not now.active and now.confirmed > before.confirmed)  # type: ignore[union-attr]
+    if before is None or not (before.exists and now.exists):
+        return False
+    return not before.active and not now.active and now.confirmed > before.confirmed
 
 
 # --- Connect ----------------------------------------------------------------------------------
@@ -444,6 +450,7 @@ class SlotWatch:
         self._ledger = Ledger(settings)
         self._shown: dict[str, str] = {}  # topic -> what to show of it
         self._passing: dict[str, str] = {}  # connector -> what passes by itself
+        self._looked: dict[str, float] = {}  # connector -> when, by this process
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._live, name="slots", daemon=True)
 
@@ -498,8 +505,11 @@ class SlotWatch:
             now = look_at(connection, capture.slot)
         ask = not now.active or before is None or now.pid != before.pid
         reading = Connector(self._settings, capture.connector, 5.0).read() if ask else None
+        moment = time.monotonic()
+        at_once = moment - self._looked.get(capture.connector, -1e9) < 2 * LOOK_SECONDS
+        self._looked[capture.connector] = moment
         passing = []
-        for finding in judge(before, now, reading):
+        for finding in judge(before, now, reading, at_once=at_once):
             if not finding.lasting:
                 passing.append(finding.text)
                 continue

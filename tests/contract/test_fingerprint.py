@@ -174,7 +174,7 @@ def test_an_unknown_column_names_the_line_and_disables_only_its_table(lab):
 
 def test_keys_must_be_returned(lab):
     found = lab.analyse(PLAIN.replace("kind=Rows()", 'kind=Rows(), keys=("nope",)'))
-    assert "the keys of silver.t name nope" in found.broken[0].reason
+    assert "keys: there is no nope" in found.broken[0].reason
 
 
 def test_wide_plans_are_read_to_their_end(lab):

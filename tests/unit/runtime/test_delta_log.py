@@ -111,8 +111,8 @@ def writer(folder: Path, token: int, *, live: bool = True) -> RevisionWriter:
 
 def test_live_shows_what_the_revision_holds_at_the_stable_path(tmp_path):
     table = writer(tmp_path, 1)
-    table.append(write_arrow(rows(1, 2), table.path), {"in": 1})
-    table.append(write_arrow(rows(3), table.path), {"in": 2})
+    table.commit(write_arrow(rows(1, 2), table.path), {"in": 1})
+    table.commit(write_arrow(rows(3), table.path), {"in": 2})
     assert read(live_path(tmp_path, NAME)) == [1, 2, 3]
     files = DeltaTable(str(live_path(tmp_path, NAME))).get_add_actions()["path"].to_pylist()
     assert all(path.startswith("_revisions/r1/") for path in files)
@@ -120,7 +120,7 @@ def test_live_shows_what_the_revision_holds_at_the_stable_path(tmp_path):
 
 def test_the_mirror_goes_on_after_a_crash_between_the_two_commits(tmp_path):
     table = writer(tmp_path, 1)
-    table.append(write_arrow(rows(1), table.path), {"in": 1})
+    table.commit(write_arrow(rows(1), table.path), {"in": 1})
     # the crash: the revision's commit is there, live's is not
     table.log.commit(write_arrow(rows(2), table.path), {"r1:in": 2}, {})
     assert read(live_path(tmp_path, NAME)) == [1]
@@ -132,21 +132,21 @@ def test_the_mirror_goes_on_after_a_crash_between_the_two_commits(tmp_path):
 
 def test_a_woken_old_writer_reaches_neither_revision_nor_live(tmp_path):
     old = writer(tmp_path, 1)
-    old.append(write_arrow(rows(1), old.path), {"in": 1})
+    old.commit(write_arrow(rows(1), old.path), {"in": 1})
     new = writer(tmp_path, 2)
     with pytest.raises(LeaseLost):
-        old.append(write_arrow(rows(2), old.path), {"in": 2})
+        old.commit(write_arrow(rows(2), old.path), {"in": 2})
     with pytest.raises(LeaseLost):
         old._mirror(9, write_arrow(rows(3), old.path))
-    new.append(write_arrow(rows(4), new.path), {"in": 2})
+    new.commit(write_arrow(rows(4), new.path), {"in": 2})
     assert read(live_path(tmp_path, NAME)) == [1, 4]
 
 
 def test_time_travel_and_change_feed_work_on_live(tmp_path):
     table = writer(tmp_path, 1)
-    table.append(write_arrow(rows(1), table.path), {"in": 1})
+    table.commit(write_arrow(rows(1), table.path), {"in": 1})
     version = DeltaTable(str(live_path(tmp_path, NAME))).version()
-    table.append(write_arrow(rows(2), table.path), {"in": 2})
+    table.commit(write_arrow(rows(2), table.path), {"in": 2})
     path = str(live_path(tmp_path, NAME))
     assert DeltaTable(path, version=version).to_pyarrow_table()["n"].to_pylist() == [1]
     feed = pa.table(DeltaTable(path).load_cdf(starting_version=version + 1).read_all())
@@ -157,16 +157,16 @@ def test_time_travel_and_change_feed_work_on_live(tmp_path):
 def test_a_mirror_that_failed_once_is_made_up_for(tmp_path, monkeypatch):
     """A full disk hits only live's commit: the next commit, or a new follower, shows both."""
     table = writer(tmp_path, 1)
-    table.append(write_arrow(rows(1), table.path), {"in": 1})
+    table.commit(write_arrow(rows(1), table.path), {"in": 1})
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(table.live, "commit", full)
     with pytest.raises(OSError, match="No space"):
-        table.append(write_arrow(rows(2), table.path), {"in": 2})
+        table.commit(write_arrow(rows(2), table.path), {"in": 2})
     monkeypatch.undo()
-    table.append(write_arrow(rows(3), table.path), {"in": 3})
+    table.commit(write_arrow(rows(3), table.path), {"in": 3})
     assert read(live_path(tmp_path, NAME)) == [1, 2, 3]
     writer(tmp_path, 2)
     assert read(live_path(tmp_path, NAME)) == [1, 2, 3]
