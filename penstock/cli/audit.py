@@ -85,7 +85,8 @@ def _require_supervisor(settings: Settings) -> None:
 
 def _resnapshot(settings: Settings, capture: Any, say: Any) -> None:
     """Stop the connector, drop a slot that cannot be read any more, forget its position, resume."""
-    from penstock.runtime.slots import OWNER, Connector, look_at, source_database
+    from penstock.runtime.connectors import OWNER, Connector, source_database
+    from penstock.runtime.slots import look_at
 
     connector = Connector(settings, capture.connector)
     say(f"stopping the connector {capture.connector}")

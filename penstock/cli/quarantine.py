@@ -114,6 +114,20 @@ def replay(table: str, row_ids: tuple[str, ...], with_tree: bool, as_json: bool)
         click.echo(f"reconciled {done['table']}: {done['changed']} rows changed")
 
 
+@quarantine.command("expire")
+@click.argument("table")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def expire_(table: str, as_json: bool) -> None:
+    """Drop bytes that are older than the table's `quarantine_for`, now; it happens every hour."""
+    settings = Settings.load()
+    known_table(settings, table)
+    result = ask(settings, table, "expire", quiet=as_json)
+    if as_json:
+        click.echo(json.dumps({"table": table, **result}))
+    else:
+        click.echo(f"{result['expired']} rows dropped from the quarantine of {table}")
+
+
 def _reconcile_readers(settings: Settings, table: str) -> list[dict[str, Any]]:
     """Reconcile what reads the table, near or far, in order."""
     tables, touched, done = live_tables(settings), {table}, []

@@ -67,6 +67,7 @@ class Table:
     dedupe: Dedupe | None = None
     freshness: str = CONTINUOUS
     query: str | None = None
+    quarantine_for: str = "90 days"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.transform(*args, **kwargs)
@@ -102,6 +103,7 @@ def table(
     keys: tuple[str, ...] = (),
     dedupe: Dedupe | None = None,
     freshness: str = CONTINUOUS,
+    quarantine_for: str = "90 days",
     owner: str = "",
 ) -> Callable[[Transform], Table]:
     """Declare a table on a pure function of DataFrames.
@@ -114,6 +116,7 @@ def table(
         dedupe: for a table that decodes a stream: which rows are the same row sent again.
         freshness: ``continuous``, ``batch`` (it runs when told to) or a length of time, such as
             ``5 minutes``: how long the table may wait for what is new.
+        quarantine_for: how long bytes that broke the contract of a stream are kept for a replay.
 
     The function never sees mode, clock, path or session: the same object runs as a stream and in
     batch.
@@ -121,7 +124,19 @@ def table(
     place = caller(sys._getframe(1))
 
     def declare(transform: Transform) -> Table:
-        return _declared(name, inputs, kind, transform, keys, dedupe, freshness, owner, None, place)
+        return _declared(
+            name,
+            inputs,
+            kind,
+            transform,
+            place,
+            keys=keys,
+            dedupe=dedupe,
+            freshness=freshness,
+            quarantine_for=quarantine_for,
+            owner=owner,
+            query=None,
+        )
 
     return declare
 
@@ -135,6 +150,7 @@ def sql_table(
     keys: tuple[str, ...] = (),
     dedupe: Dedupe | None = None,
     freshness: str = CONTINUOUS,
+    quarantine_for: str = "90 days",
     owner: str = "",
     doc: str = "",
 ) -> Table:
@@ -147,43 +163,52 @@ def sql_table(
     """
     place = caller(sys._getframe(1))
 
-    def run(**frames: Any) -> Any:
+    arguments = kind.arguments(list(inputs))
+
+    def run(*given: Any, **named: Any) -> Any:
+        frames = {**dict(zip(arguments, given, strict=False)), **named}
         session = next(iter(frames.values())).sparkSession
         return session.sql(query, **frames)
 
     run.__doc__ = doc
-    return _declared(name, inputs, kind, run, keys, dedupe, freshness, owner, query, place)
+    return _declared(
+        name,
+        inputs,
+        kind,
+        run,
+        place,
+        keys=keys,
+        dedupe=dedupe,
+        freshness=freshness,
+        quarantine_for=quarantine_for,
+        owner=owner,
+        query=query,
+    )
 
 
-def _declared(  # noqa: PLR0917 - what table and sql_table have in common
+def _declared(
     name: str,
     inputs: Mapping[str, Stream | Table | str],
     kind: Kind,
     transform: Transform,
-    keys: tuple[str, ...],
-    dedupe: Dedupe | None,
-    freshness: str,
-    owner: str,
-    query: str | None,
     place: Place,
+    *,
+    keys: tuple[str, ...],
+    **said: Any,
 ) -> Table:
     names = {
         argument: parse_name(given, place) if isinstance(given, str) else given.name
         for argument, given in inputs.items()
     }
-    keyed = getattr(kind, "output_keys", ())
     declared = Table(
         name=parse_name(name, place),
         inputs=names,
         kind=kind,
         transform=transform,
-        keys=tuple(keys) or keyed,
-        owner=owner,
+        keys=tuple(keys) or getattr(kind, "output_keys", ()),
         doc=(transform.__doc__ or "").strip(),
         place=place,
-        dedupe=dedupe,
-        freshness=freshness,
-        query=query,
+        **said,
     )
     raise_if(_problems(declared), f"table {name}", place)
     return declared
@@ -202,6 +227,10 @@ def _problems(declared: Table) -> list[str]:
         found.extend(declared.dedupe.problems())
         if not isinstance(kind, Rows | Totals | Latest):
             found.append(f"dedupe is for tables that decode a stream, not for {kind.word} tables")
+    try:
+        parse_duration(declared.quarantine_for)
+    except ValueError as error:
+        found.append(f"quarantine_for: {error}")
     try:
         waits = declared.every
     except ValueError as error:

@@ -7,6 +7,7 @@ as any others do; for windows they are late, and reconciled like late rows.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from penstock.errors import UsageError
+from penstock.model.duration import parse_duration
 from penstock.runtime import quarantine
 from penstock.runtime.change import Change
 from penstock.runtime.delta_log import Action
@@ -27,7 +29,7 @@ from penstock.runtime.rows import RowsFollower, sliced
 from penstock.runtime.source import read_files, rows_at
 from penstock.runtime.writer import RevisionWriter
 
-__all__ = ["replay", "taken_out"]
+__all__ = ["expire", "replay", "taken_out"]
 
 
 def replay(
@@ -132,6 +134,22 @@ def _paired(rows: pa.Table, names: list[str]) -> Iterable[tuple[pa.Table, list[s
         if some.num_rows:
             yield some, names[at : at + some.num_rows]
         at += some.num_rows
+
+
+def expire(table: Follower, now: dt.datetime) -> int:
+    """Drop bytes from quarantine that were taken in longer ago than the table keeps them.
+
+    Only of streams: a typed row that is set apart is one its table must go on leaving out.
+    """
+    keep = parse_duration(table.context.definition.quarantine_for)
+    table.settle(now=True)
+    held = _held(table.broken)
+    old = held.filter(pc.and_(pc.is_valid(held["topic"]), pc.less(held["ingested_at"], now - keep)))
+    if old.num_rows:
+        ids = set(old["row_id"].to_pylist())
+        table._apart.setdefault("quarantine", []).extend(taken_out(table.broken, ids))
+        table.commit([], info={"operation": "PENSTOCK EXPIRE"})
+    return int(old.num_rows)
 
 
 def taken_out(broken: RevisionWriter, ids: set[str]) -> list[Action]:

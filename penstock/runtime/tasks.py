@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from penstock.runtime.follow import Follower
 from penstock.runtime.mended import mended_mapper
-from penstock.runtime.replay import replay
+from penstock.runtime.replay import expire, replay
 
 __all__ = ["VERBS"]
 
@@ -33,4 +34,14 @@ def _replay(table: Follower, arguments: dict[str, Any]) -> dict[str, Any]:
     return replay(table, mapper, arguments.get("ids"))
 
 
-VERBS: dict[str, Verb] = {"reconcile": _reconcile, "replay": _replay, "run": _run}
+def _expire(table: Follower, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Let go of quarantined bytes that are older than the table keeps them."""
+    return {"expired": expire(table, dt.datetime.now(dt.UTC))}
+
+
+VERBS: dict[str, Verb] = {
+    "expire": _expire,
+    "reconcile": _reconcile,
+    "replay": _replay,
+    "run": _run,
+}

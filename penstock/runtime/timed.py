@@ -104,6 +104,20 @@ class TimedFollower(Follower):
         }
         return clocks | ({} if self.watermark is None else {WATERMARK: self.watermark})
 
+    @property
+    def alarm(self) -> str:
+        """Also when results wait for an input that has gone silent."""
+        clocks = {self.inputs[a].name: clock for a, clock in self.clocks.items()}
+        known = [clock for clock in clocks.values() if clock is not None]
+        silent = [
+            name
+            for name, clock in clocks.items()
+            if known and (clock is None or max(known) - clock > _SILENT)
+        ]
+        if silent:
+            return f"results wait for {', '.join(silent)}: no rows as new as the other input's"
+        return super().alarm
+
     # --- rows kept, from nothing but the tables --------------------------------------------
     def _open_rows_again(self, argument: str) -> pa.Table:
         """The rows that may matter to results not sealed yet."""
@@ -301,6 +315,7 @@ class TimedFollower(Follower):
         }
 
 
+_SILENT = 15 * 60 * 1_000_000  # how far one input may lag behind the other, in microseconds
 _FAR = 1 << 61  # beyond any real time
 
 

@@ -20,12 +20,14 @@ import duckdb
 
 from penstock.errors import ForeignCommit, LeaseLost, PenstockError, TransformError
 from penstock.runtime.follow import Follower
+from penstock.runtime.replay import expire
 
 __all__ = ["FollowWorker", "Order", "Worker"]
 
 log = logging.getLogger("penstock.worker")
 
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
+_TIDY = 3600.0  # seconds between two looks for what has outlived its retention
 _IDLE = 1.0  # a follower looks by itself this often, should a wake-up be missed
 
 
@@ -156,11 +158,14 @@ class FollowWorker(Worker):
     def _run(self) -> None:
         follower = self._follower = self._make()
         self.state = "running"
-        due = 0.0
+        due, tidy = 0.0, time.monotonic() + _TIDY
         try:
             while not self._stopping.is_set():
                 self._obey(follower)
                 now = time.monotonic()
+                if now >= tidy:
+                    tidy = now + _TIDY
+                    expire(follower, dt.datetime.now(dt.UTC))
                 if self._every is not None and now >= due:
                     due = now + self._every.total_seconds()
                     self._advance(follower)

@@ -24,9 +24,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from penstock.cli.asking import ask
 from penstock.platform.postgres_admin import connect
-from penstock.runtime.audit import Audit, Report
+from penstock.runtime.audit import Audit
+from penstock.runtime.audit_rows import Report
+from penstock.runtime.connectors import Connector, source_database
 from penstock.runtime.kafka import client_options, describe_topic
-from penstock.runtime.slots import Connector, Ledger, look_at, source_database
+from penstock.runtime.slots import Ledger, look_at
 from tests.live import PROJECT, Supervised, read, wait_for
 
 pytestmark = pytest.mark.platform

@@ -226,6 +226,22 @@ def test_a_stream_can_be_stopped_started_and_restarted(running, home, feed):
     assert len(got) == 1
 
 
+def test_a_checkpoint_that_is_deleted_loses_and_doubles_nothing(running, home, feed):
+    import shutil
+
+    for folder in (home.run / "checkpoints").iterdir():
+        shutil.rmtree(folder)
+    for number in range(20):
+        feed.send("NOCHECK", size=number + 1)
+        if number == 10:
+            feed.flush()
+    feed.flush()
+    wait_for("all rows", lambda: len(rows_where(home, "silver", "trades", ticker="NOCHECK")) >= 20)
+    sizes = [r["size"] for r in rows_where(home, "silver", "trades", ticker="NOCHECK")]
+    assert sorted(sizes) == list(range(1, 21))
+    assert _at(home, feed)
+
+
 def test_an_edit_does_not_reach_the_live_revision(running, home, feed, test_project):
     """Edit the transform, restart the supervisor: live goes on with the code it has."""
     source = test_project / "spark_jobs" / "silver" / "trades.py"
