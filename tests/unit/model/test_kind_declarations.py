@@ -250,6 +250,14 @@ def test_freshness_that_is_refused(freshness, said):
         declare(Rows(), freshness=freshness)
 
 
+def test_how_long_quarantine_keeps_bytes_is_no_part_of_the_meaning():
+    assert declare(Rows()).quarantine_for == "90 days"
+    shorter = declare(Rows(), quarantine_for="1 week")
+    assert shorter.describe() == declare(Rows()).describe()
+    with pytest.raises(DefinitionError, match="quarantine_for: 'a while' is not a length of time"):
+        declare(Rows(), quarantine_for="a while")
+
+
 # --- SQL ----------------------------------------------------------------------------------------
 def sql(query: str, inputs: dict[str, str] = A, kind: Kind | None = None) -> Table:
     kind = kind or Group(by=("k",))
@@ -261,6 +269,24 @@ def test_a_query_is_a_table_like_any_other():
     assert declared.query is not None
     assert declared.doc == "By k."
     assert declared.describe() == declare(Group(by=("k",)), keys=("k",)).describe()
+
+
+class Frame:
+    """What a query needs of a DataFrame: a session that takes the text and the frames by name."""
+
+    @property
+    def sparkSession(self) -> Frame:
+        return self
+
+    def sql(self, query: str, **frames: Frame) -> tuple[str, dict[str, Frame]]:
+        return query, frames
+
+
+def test_a_query_is_called_as_a_function_is():
+    """The runtime calls by position where it joins or cuts windows, by name elsewhere."""
+    query, frame = "select k, t from {a}", Frame()
+    declared = sql(query, AB, Enrich(by=("k",), on="t"))
+    assert declared(frame) == declared(a=frame) == (query, {"a": frame})
 
 
 @pytest.mark.parametrize(
