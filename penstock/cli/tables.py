@@ -15,8 +15,9 @@ __all__ = ["register", "tables"]
 
 
 @click.command()
+@click.option("--all", "everything", is_flag=True, help="Also quarantine, late and outcomes.")
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
-def tables(as_json: bool) -> None:
+def tables(everything: bool, as_json: bool) -> None:
     """List the tables: kind, live revision, what they read, and what is wrong with them.
 
     \b
@@ -32,10 +33,10 @@ def tables(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(manifest, indent=1))
     else:
-        _show(manifest)
+        _show(manifest, everything=everything)
 
 
-def _show(manifest: dict[str, Any]) -> None:
+def _show(manifest: dict[str, Any], *, everything: bool = False) -> None:
     rows = [
         {
             "table": entry["name"],
@@ -44,13 +45,17 @@ def _show(manifest: dict[str, Any]) -> None:
             or entry.get("topic")
             or entry["of"],
             "keys": ", ".join(entry.get("keys", [])),
+            "freshness": entry.get("freshness"),
             "live_revision": entry.get("revision"),
             "owner": entry.get("owner"),
             "note": "edited since: stage it to go live" if entry.get("changed") else "",
         }
         for entry in manifest["tables"]
+        if everything or "of" not in entry
     ]
-    print_rows(rows, ("table", "kind", "reads", "keys", "live_revision", "owner", "note"))
+    print_rows(
+        rows, ("table", "kind", "reads", "keys", "freshness", "live_revision", "owner", "note")
+    )
     for broken in manifest["broken"]:
         click.secho(f"disabled: {broken['what']}: {broken['reason']}", fg="red", err=True)
 

@@ -19,7 +19,7 @@ from penstock.model.names import TableName, is_identifier
 from penstock.model.place import Place, caller, parse_name, raise_if
 from penstock.model.stream import Stream
 
-__all__ = ["BATCH", "CONTINUOUS", "Dedupe", "Table", "sql_table", "table"]
+__all__ = ["BATCH", "CONTINUOUS", "Dedupe", "Table", "sql_table", "table", "waiting_time"]
 
 # A transform takes one DataFrame per input and returns one. Typed loosely on purpose: the model
 # knows no Spark.
@@ -75,9 +75,7 @@ class Table:
     @property
     def every(self) -> timedelta | None:
         """How long the table may wait for what is new; None: it does not run by itself."""
-        if self.freshness == BATCH:
-            return None
-        return timedelta(0) if self.freshness == CONTINUOUS else parse_duration(self.freshness)
+        return waiting_time(self.freshness)
 
     def describe(self) -> dict[str, Any]:
         """The declared meaning, without the code: part of fingerprint and manifest.
@@ -93,6 +91,13 @@ class Table:
         if self.dedupe is not None:
             told["dedupe"] = {"key": list(self.dedupe.key), "within_us": self.dedupe.within_us}
         return told
+
+
+def waiting_time(freshness: str) -> timedelta | None:
+    """A declared freshness as a length of time; None: the table runs when it is told to."""
+    if freshness == BATCH:
+        return None
+    return timedelta(0) if freshness == CONTINUOUS else parse_duration(freshness)
 
 
 def table(
@@ -249,7 +254,8 @@ def _input_problems(declared: Table) -> list[str]:
     count = len(declared.inputs)
     if not least <= count <= most:
         wanted = str(least) if least == most else f"{least} to {most}"
-        found.append(f"a {declared.kind.word} table reads {wanted} inputs, not {count}")
+        noun = "input" if most == 1 else "inputs"
+        found.append(f"a {declared.kind.word} table reads {wanted} {noun}, not {count}")
     if len(set(declared.inputs.values())) < count:
         found.append(
             "two arguments name the same input: read it once, the function may use it twice"

@@ -24,6 +24,16 @@ class Kind:
     arity: ClassVar[tuple[int, int]] = (1, 1)
 
     def problems(self) -> list[str]:
+        listed = self._columns()
+        found = [
+            f"{name} is a tuple of column names: {name}=({columns!r},)"
+            for name, columns in listed.items()
+            if isinstance(columns, str)
+        ]
+        if found:
+            return found
+        if "by" in listed and not listed["by"]:
+            return ["by is empty: name the columns that rows belong together by"]
         return [
             f"{name} lists {column!r}, which is not a column name"
             for name, columns in self._columns().items()
@@ -103,7 +113,7 @@ class Group(Kind):
     def key_problems(self, keys: tuple[str, ...]) -> list[str]:
         if set(self.by) <= set(keys):
             return []
-        return [f"a group table has its groups among its keys: keys begin with {list(self.by)}"]
+        return [f"a group table has its groups among its keys: {list(self.by)}"]
 
 
 @dataclass(frozen=True)
@@ -153,8 +163,7 @@ class Latest(_Keyed):
     word: ClassVar[str] = "latest"
 
     def _columns(self) -> Mapping[str, tuple[str, ...]]:
-        flags = tuple(flag for flag in (self.deleted, self.truncated) if flag)
-        return {"by": self.by, "order": self.order, "flags": flags}
+        return {"by": self.by, "order": self.order, "flags": self.flags}
 
     def problems(self) -> list[str]:
         found = super().problems()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from dataclasses import dataclass
 
 __all__ = ["LAYERS", "TableName", "is_identifier"]
@@ -49,7 +50,10 @@ class TableName:
         return self._beside("outcomes")
 
     def _beside(self, layer: str) -> TableName:
-        return TableName(layer, f"{self.layer}_{self.name}"[:63])
+        name = f"{self.layer}_{self.name}"
+        if len(name) > 63:  # two long names must not end in one
+            name = f"{name[:54]}_{zlib.crc32(name.encode()):08x}"
+        return TableName(layer, name)
 
     def __str__(self) -> str:
         return f"{self.layer}.{self.name}"

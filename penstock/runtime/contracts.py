@@ -56,6 +56,9 @@ class ContractMapper:
     def begin(self) -> None:
         return
 
+    def begin_again(self) -> None:
+        return
+
     def done(self, position: int) -> None:
         return
 
@@ -153,6 +156,8 @@ class DedupeMapper(ContractMapper):
             session, {"typed": typed}, self._transformed, output, str(definition.name)
         )
         self._newest = -1
+        self._past: SeenKeys | None = None
+        self._scratch = scratch
         self.position = position
         self.seen = seen or SeenKeys(scratch / "seen.duckdb", definition.dedupe, typed)
         if seen is None and self.seen.store.position("bronze") != position:
@@ -175,10 +180,16 @@ class DedupeMapper(ContractMapper):
         return self._judge(rows, lambda typed: typed, self._typed)
 
     def stores(self) -> list[Store]:
-        return [self.seen.store]
+        return [self.seen.store, *([self._past.store] if self._past else [])]
 
     def begin(self) -> None:
         self.seen.store.begin()
+
+    def begin_again(self) -> None:
+        """What is remembered meanwhile is nobody else's."""
+        if self._past is None:
+            self._past = SeenKeys(self._scratch / "past.duckdb", self.seen.dedupe, self._typed)
+        self._past.store.clear()
 
     def done(self, position: int) -> None:
         self.position = position
@@ -189,7 +200,9 @@ class DedupeMapper(ContractMapper):
         typed, bad = self._decoded(rows)
         if rows.num_rows:
             self._newest = max(self._newest, pc.max(rows["ingested_at"].cast(pa.int64())).as_py())
-        firsts = self._again(typed) if again else self.seen.firsts(typed)
+        if again:
+            assert self._past is not None  # noqa: S101
+        firsts = (self._past if again and self._past else self.seen).firsts(typed)
         out, broken = self._calculation.around("typed", typed=firsts)
         if broken:
             places = {
@@ -205,14 +218,6 @@ class DedupeMapper(ContractMapper):
             apart = self._broken(rows.take(pa.array(indices, pa.int64())), errors)
             bad = pa.concat_tables([bad, apart])
         return Mapped(out, bad, typed.num_rows - firsts.num_rows)
-
-    def _again(self, typed: pa.Table) -> pa.Table:
-        """Rows taken in before are told apart by the same rule, over themselves."""
-        from penstock.runtime.dedupe import first_of_each
-        from penstock.runtime.prepared import to_frame
-
-        frame = first_of_each(to_frame(self.session, typed), self.seen.dedupe)
-        return conform(frame.toArrow(), self._typed)
 
 
 def _side(filled: DataFrame, own: str, absent: DataFrame, other: str) -> DataFrame:

@@ -220,6 +220,10 @@ class Follower(ABC):
         """Make late rows count; tables without windows have none."""
         return {"late": 0, "results": 0, "changed": 0}
 
+    def forgive(self, ids: set[str]) -> None:
+        """Rows that have left quarantine are rows like any others again."""
+        return
+
     def status(self) -> dict[str, Any]:
         return {
             "table": self.name,
@@ -236,5 +240,5 @@ def sound(rows: pa.Table, condemned: set[str]) -> pa.Table:
     """The rows that are not in quarantine."""
     if not condemned or rows.num_rows == 0:
         return rows
-    keep = [quarantine.row_id(row) not in condemned for row in rows.to_pylist()]
+    keep = [name not in condemned for name in quarantine.ids_of(rows)]
     return rows.filter(pa.array(keep, pa.bool_()))

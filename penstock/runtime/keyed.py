@@ -64,21 +64,28 @@ class KeyedFollower(Follower):
 
     def _catch_up_store(self) -> None:
         """Let the store hold what the table has taken in, and nothing else."""
-        if any(self.store.position(n) > at for n, at in self.positions.items()):
+        known = {n: self.store.position(n) for n in self.positions}
+        ahead = any(known[n] > at for n, at in self.positions.items())
+        if ahead or (self._deduplicates and known != self.positions):
             self.store.clear()
         for argument, given in self.inputs.items():
             at, reached = self.store.position(given.name), self.positions[given.name]
             if at >= reached:
                 continue
             self.store.begin()
-            if at < 0:
+            self.mappers[argument].begin_again()
+            if at < 0 and not self._deduplicates:
                 for rows in rows_at(given.source, reached):
                     self._apply(self._remapped(argument, Change(rows)))
-            else:
+            else:  # which of two rows is the duplicate, their order says
                 for batch in new_batches(given.source, at, CATCH_UP_ROWS, until=reached):
                     change = batch.change(given.source.schema)
                     self._apply(self._remapped(argument, change))
             self.store.commit({given.name: reached})
+
+    @property
+    def _deduplicates(self) -> bool:
+        return self.context.definition.dedupe is not None
 
     def _remapped(self, argument: str, change: Change) -> Change:
         """What the transform made of rows that were taken in before; nothing is told again."""
@@ -159,6 +166,10 @@ class KeyedFollower(Follower):
         actions, net = self._folded(touched)
         self.commit(actions, net, info=info)
         self.store.commit({})
+
+    def forgive(self, ids: set[str]) -> None:
+        for condemned in self._condemned.values():
+            condemned.difference_update(ids)
 
     def _gone(self, given: Input, change: Change) -> pa.Table:
         if change.gone is None or not change.gone.num_rows:

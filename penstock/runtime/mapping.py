@@ -75,12 +75,15 @@ class Calculation:
 class Mapper(Protocol):
     """Rows of an input, one by one, into rows of a table.
 
-    ``again`` maps rows that were taken in before: nothing is remembered of them, none is a
-    duplicate that was none then.
+    ``again`` maps rows that were taken in before: they are told apart as they were then, and
+    nothing is remembered of them.
     """
 
     def begin(self) -> None:
         """Before a batch."""
+
+    def begin_again(self) -> None:
+        """Before rows are mapped again, in the order they came in."""
 
     def map(self, rows: pa.Table, *, again: bool = False) -> Mapped: ...
 
@@ -103,6 +106,9 @@ class RowMapper:
         self._others = {name: schema.empty_table() for name, schema in others.items()}
 
     def begin(self) -> None:
+        return
+
+    def begin_again(self) -> None:
         return
 
     def done(self, position: int) -> None:

@@ -25,6 +25,11 @@ __all__ = ["mended_mapper"]
 
 def mended_mapper(table: Follower, bundle: Path, jobs: str) -> Mapper:
     """What the table's definition in a bundle makes of its input rows."""
+    if isinstance(table, KeyedFollower):
+        raise UsageError(
+            f"{table.name} keeps rows by key, made by its own code: other code cannot add to them.",
+            remedy="Stage the mended definition; its rows in quarantine count when it is promoted.",
+        )
     catalog = Bundle(bundle, jobs).catalog()
     name = TableName.parse(table.name)
     if name not in catalog.tables:

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import AnalysisException
-
 from penstock.errors import DefinitionError
 from penstock.model.catalog import Broken, Catalog
 from penstock.model.definition import Table
@@ -82,8 +80,10 @@ def _analysed(session: SparkSession, found: Analysed, table: Table) -> tuple[str
 def _planned(table: Table, inputs: dict[str, DataFrame]) -> DataFrame:
     try:
         return recompute(table, inputs)
-    except AnalysisException as error:
-        reason = str(error).splitlines()[0]
+    except DefinitionError:
+        raise
+    except Exception as error:  # whatever it is, it is this table's alone
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise DefinitionError(f"{table.place}: {table.name} does not work: {reason}") from error
 
 
@@ -106,6 +106,7 @@ def register(session: SparkSession, settings: Settings, registry: Registry) -> A
     live = {r.table: r for r in registry.revisions(states=(State.LIVE,))}
     for name, revision in found.revisions.items():
         if str(name) in live:
+            _refresh(registry, found.catalog.tables[name], live[str(name)], revision)
             continue
         inputs = _pinned(found, found.catalog.tables[name], live)
         if inputs is None:
@@ -116,12 +117,22 @@ def register(session: SparkSession, settings: Settings, registry: Registry) -> A
             state=State.LIVE,
             bundle=address,
             inputs=inputs,
-            declared={"schema": json.loads(found.schemas[name].json())},
+            declared={
+                "schema": json.loads(found.schemas[name].json()),
+                "freshness": found.catalog.tables[name].freshness,
+            },
         )
         if registry.add_live(added):
             live[str(name)] = added
     write_manifest(settings, found, live)
     return found
+
+
+def _refresh(registry: Registry, table: Table, running: Revision, declared: str) -> None:
+    """How fresh a table is kept is not what it means: a live revision takes it over."""
+    if running.revision == declared and running.declared.get("freshness") != table.freshness:
+        told = {**running.declared, "freshness": table.freshness}
+        registry.declare(running.table, running.revision, told)
 
 
 def _pinned(found: Analysed, table: Table, live: dict[str, Revision]) -> dict[str, str] | None:

@@ -203,6 +203,16 @@ class Registry:
         )
         return bool(added)
 
+    def declare(self, table: str, revision: str, declared: dict[str, Any]) -> None:
+        """Say anew what is declared of a revision beside its meaning."""
+        self._run(
+            "update revision set declared = cast(:declared as jsonb) "
+            "where table_name = :table_name and revision = :revision",
+            declared=json.dumps(declared),
+            table_name=table,
+            revision=revision,
+        )
+
     # --- the lease ------------------------------------------------------------------------
     def acquire(self, name: str, holder: str, ttl_seconds: float) -> int | None:
         """Take the lease if it is free or over; returns the new, higher token, or None."""

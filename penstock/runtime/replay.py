@@ -66,6 +66,7 @@ def replay(
     if done:
         out = pa.concat_tables(moved)
         table._apart.setdefault("quarantine", []).extend(taken_out(table.broken, done))
+        table.forgive(done)
         _write(table, out)
     by.done(table.positions[given.name])
     return {"replayed": len(done), "still_bad": len(names) - len(done), "asked": len(chosen)}

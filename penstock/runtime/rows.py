@@ -83,6 +83,7 @@ class RowsFollower(Follower):
             good -= self.set_apart_files(given, set_apart)
         else:
             out = self.context.definition(frame)
+        self.watch(good, batch.count - good)
         done = materialise(out, self.writer.schema, self.writer.path, big=True)
         counted = min(good, done.count)
         self.tally.add(given.name, Outcome.COUNTED, counted)

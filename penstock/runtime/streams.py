@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from penstock.errors import DefinitionError
 from penstock.model.catalog import Catalog
-from penstock.model.definition import Table
+from penstock.model.definition import Table, waiting_time
 from penstock.model.names import TableName
 from penstock.model.stream import Stream
 from penstock.runtime import late, outcomes, quarantine
@@ -237,12 +237,16 @@ class Streams:
             upstream = f"{source}@{revision.inputs[str(source)]}"
             if stream is not None:
                 upstream = str(stream.name)
-                every = definition.every if definition.every is not None else _SELDOM
+                waits = _waits(revision, definition)
+                every = waits if waits is not None else _SELDOM
                 known = topics.get(upstream, (stream, every))
                 topics[upstream] = (known[0], min(known[1], every))
             readers = self._readers.setdefault(upstream, [])
             if own not in readers:
                 readers.append(own)
+        running = self.workers.get(own)
+        if isinstance(running, FollowWorker):
+            running.every = _waits(revision, definition)
         wanted[own] = lambda: self._follow_worker(own, revision, catalog)
 
     def _catalog(self, address: str) -> Catalog:
@@ -257,7 +261,7 @@ class Streams:
         def make() -> Follower:
             return self._follower(revision, catalog)
 
-        every = catalog.tables[TableName.parse(revision.table)].every
+        every = _waits(revision, catalog.tables[TableName.parse(revision.table)])
         return FollowWorker(own, make, self._on_lease_lost, self._waker(own), every)
 
     def _follower(self, revision: Revision, catalog: Catalog) -> Follower:
@@ -333,6 +337,11 @@ class Streams:
 
 
 _SELDOM = dt.timedelta(seconds=5)  # a topic nobody is in a hurry for
+
+
+def _waits(revision: Revision, definition: Table) -> dt.timedelta | None:
+    """How long new input may wait: as registered last, which may be after the bundle was made."""
+    return waiting_time(revision.declared.get("freshness", definition.freshness))
 
 
 def _table(catalog: Catalog, name: TableName) -> Table:

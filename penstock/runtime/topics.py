@@ -118,7 +118,7 @@ def _answer(name: str, future: Future[Any]) -> Any:
 def _silent(name: str, error: KafkaException) -> ServiceFailed:
     return ServiceFailed(
         f"Kafka does not tell about topic {name}: {error.args[0].str()}",
-        remedy="Look at `penstock status`; the topic must be in infra/platform.toml.",
+        remedy="Look at `penstock status`; `penstock register` makes the topics of new streams.",
     )
 
 

@@ -146,7 +146,7 @@ class FollowWorker(Worker):
         super().__init__(name, on_lease_lost)
         self._make = make
         self._on_commit = on_commit
-        self._every = every
+        self.every = every
         self._follower: Follower | None = None
         self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
 
@@ -166,10 +166,10 @@ class FollowWorker(Worker):
                 if now >= tidy:
                     tidy = now + _TIDY
                     expire(follower, dt.datetime.now(dt.UTC))
-                if self._every is not None and now >= due:
-                    due = now + self._every.total_seconds()
+                if self.every is not None and now >= due:
+                    due = now + self.every.total_seconds()
                     self._advance(follower)
-                pause = _IDLE if not self._every else max(0.0, due - time.monotonic())
+                pause = _IDLE if not self.every else max(0.0, due - time.monotonic())
                 self._awake.wait(pause)
                 self._awake.clear()
         except duckdb.Error:

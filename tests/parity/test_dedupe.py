@@ -6,7 +6,7 @@ import datetime as dt
 
 import pytest
 
-from penstock.model import Contract, Dedupe, EventTime, Range, Rows, stream, table
+from penstock.model import Contract, Dedupe, EventTime, Range, Rows, Totals, stream, table
 from penstock.model.formats import Json
 from penstock.runtime.replay import expire, replay
 from penstock.testing import Kit
@@ -118,3 +118,24 @@ def test_a_topic_that_turns_all_bad_raises_an_alarm(spark, tmp_path):
     assert "100 rows all went to quarantine" in kit.follower.status()["alarm"]
     kit.feed([row("good")], at=NOON + 2 * HOUR)
     assert kit.follower.status()["alarm"] == ""
+
+
+@table(
+    "silver.sizes",
+    inputs={"orders": ORDERS},
+    kind=Totals(by=("id",)),
+    dedupe=Dedupe(key=("id", "size"), within="1 hour"),
+)
+def sizes_by_id(orders):
+    return orders.select("id", "size")
+
+
+def test_a_keyed_table_remembers_duplicates_when_its_copies_are_lost(spark, tmp_path):
+    kit = Kit(spark, tmp_path, sizes_by_id, stream=ORDERS)
+    for number in range(4):
+        kit.feed([row("a", 5), row("a", number)], at=NOON + number * HOUR / 4)
+    kit.lose_copies()
+    kit.feed([row("a", 5), row("b", 1)], at=NOON + HOUR)
+    assert {r["id"]: r["size"] for r in kit.rows()} == {"a": 5 + 0 + 1 + 2 + 3, "b": 1}
+    assert kit.rows() == kit.batch_rows()
+    assert not any(kit.balance().values())
