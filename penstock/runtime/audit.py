@@ -224,9 +224,9 @@ class Audit:
         def delivered() -> bool:
             with source_database(self.settings, self.capture.database) as database:
                 look = look_at(database, self.capture.slot)
-            if not look.exists:
+            if not look.exists or look.invalid or look.wal_status == "lost":
                 raise ServiceFailed(
-                    f"the replication slot {self.capture.slot} is gone: changes may be lost.",
+                    f"the replication slot {self.capture.slot} is lost, and changes with it.",
                     remedy="See docs/cdc.md, `When the slot is lost`.",
                 )
             return look.confirmed >= end

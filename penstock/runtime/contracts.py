@@ -18,7 +18,7 @@ from penstock.model.definition import Table
 from penstock.model.stream import Stream
 from penstock.runtime import quarantine
 from penstock.runtime.compute import BROKEN_TRANSFORM, isolate, without
-from penstock.runtime.decode import decode, transform_input
+from penstock.runtime.decode import ErrorClass, decode, transform_input
 from penstock.runtime.dedupe import SeenKeys
 from penstock.runtime.files import conform
 from penstock.runtime.mapping import Calculation, Mapped
@@ -61,6 +61,9 @@ class ContractMapper:
 
     def done(self, position: int) -> None:
         return
+
+    def replayed(self, rows: pa.Table, held: pa.Table) -> Mapped:
+        return self.map(rows)
 
     def stores(self) -> list[Store]:
         return []
@@ -158,6 +161,7 @@ class DedupeMapper(ContractMapper):
         self._newest = -1
         self._past: SeenKeys | None = None
         self._scratch = scratch
+        self._source = source
         self.position = position
         self.seen = seen or SeenKeys(scratch / "seen.duckdb", definition.dedupe, typed)
         if seen is None and self.seen.store.position("bronze") != position:
@@ -169,7 +173,7 @@ class DedupeMapper(ContractMapper):
         at = newest(source, position, "ingested_at")
         self.seen.store.begin()
         if at is not None:
-            start = moment(at - self.seen.dedupe.within_us)
+            start = moment(at - self.seen.dedupe.within_us - 1000)  # statistics are rounded up
             rows = rows_between(source, position, "ingested_at", start)
             for offset in range(0, rows.num_rows, 100_000):
                 self.seen.firsts(self._decoded(rows.slice(offset, 100_000))[0])
@@ -200,24 +204,48 @@ class DedupeMapper(ContractMapper):
         typed, bad = self._decoded(rows)
         if rows.num_rows:
             self._newest = max(self._newest, pc.max(rows["ingested_at"].cast(pa.int64())).as_py())
-        if again:
-            assert self._past is not None  # noqa: S101
-        firsts = (self._past if again and self._past else self.seen).firsts(typed)
+        seen = self._past if again and self._past is not None else self.seen
+        return self._finished(rows, typed, seen.firsts(typed), bad)
+
+    def _finished(self, rows: pa.Table, typed: pa.Table, firsts: pa.Table, bad: pa.Table) -> Mapped:
+        """The firsts transformed; those that break the transform as bronze has them."""
         out, broken = self._calculation.around("typed", typed=firsts)
-        if broken:
-            places = {
-                (row["_partition"], row["_offset"]): error
-                for index, error in broken
-                for row in firsts.slice(index, 1).select(["_partition", "_offset"]).to_pylist()
-            }
-            where = list(
-                zip(rows["partition"].to_pylist(), rows["offset"].to_pylist(), strict=True)
-            )
-            indices = [index for index, place in enumerate(where) if place in places]
-            errors = [places[where[index]] for index in indices]
-            apart = self._broken(rows.take(pa.array(indices, pa.int64())), errors)
-            bad = pa.concat_tables([bad, apart])
+        places = _places(firsts, "_partition", "_offset")
+        errors = {places[index]: error for index, error in broken}
+        where = _places(rows, "partition", "offset")
+        indices = [index for index, place in enumerate(where) if place in errors]
+        if indices:
+            apart = rows.take(pa.array(indices, pa.int64()))
+            bad = pa.concat_tables([bad, self._broken(apart, [errors[where[i]] for i in indices])])
         return Mapped(out, bad, typed.num_rows - firsts.num_rows)
+
+    def replayed(self, rows: pa.Table, held: pa.Table) -> Mapped:
+        """A row that broke the transform was the first of its key already. One that broke the
+        contract is a duplicate if another row of its key counted within the horizon of it, before
+        or after: that one is in the table, and stays."""
+        typed, bad = self._decoded(rows)
+        known = pc.equal(held["error_class"], ErrorClass.TRANSFORM.value)
+        firsts = set(_places(held.filter(known), "partition", "offset"))
+        mine = _places(typed, "_partition", "_offset")
+        near = self._near(typed, set(_places(held.filter(pc.invert(known)), "partition", "offset")))
+        keep = self.seen.apart_from(typed, near, [place in firsts for place in mine])
+        self.seen.firsts(keep)  # remembered from now on
+        return self._finished(rows, typed, keep, bad)
+
+    def _near(self, typed: pa.Table, apart: set[tuple[int, int]]) -> pa.Table:
+        """Rows that counted within the horizon of these, before and after."""
+        if typed.num_rows == 0:
+            return typed
+        times, within = typed["_ingested_at"].cast(pa.int64()), self.seen.dedupe.within_us
+        start, end = pc.min(times).as_py() - within, pc.max(times).as_py() + within + 1
+        rows = rows_between(self._source, self.position, "ingested_at", moment(start), moment(end))
+        own = set(_places(typed, "_partition", "_offset")) | apart
+        keep = [place not in own for place in _places(rows, "partition", "offset")]
+        return self._decoded(rows.filter(pa.array(keep, pa.bool_())))[0]
+
+
+def _places(rows: pa.Table, partition: str, offset: str) -> list[tuple[int, int]]:
+    return list(zip(rows[partition].to_pylist(), rows[offset].to_pylist(), strict=True))
 
 
 def _side(filled: DataFrame, own: str, absent: DataFrame, other: str) -> DataFrame:

@@ -73,6 +73,27 @@ class SeenKeys:
         self.store.replace(_SEEN, newest.select(key), newest)
         return rows.take(found)
 
+    def apart_from(self, rows: pa.Table, near: pa.Table, firsts: list[bool]) -> pa.Table:
+        """The rows that are firsts already, or have no other of their key within the horizon."""
+        if rows.num_rows == 0:
+            return rows
+        key = list(self.dedupe.key)
+        at = rows["_ingested_at"].cast(pa.int64())
+        mine = rows.select([*key, "_partition", "_offset"]).append_column(_AT, at)
+        mine = mine.append_column("_row", pa.array(range(rows.num_rows), pa.int64()))
+        mine = mine.append_column("_first", pa.array(firsts, pa.bool_()))
+        others = near.select(key).append_column(_AT, near["_ingested_at"].cast(pa.int64()))  # noqa: F841
+        kept = connection().sql(
+            f"""select m._row from mine m where m._first or not (
+                exists (select 1 from others o where {same("m", "o", key)}
+                        and abs(m._at - o._at) <= {self.dedupe.within_us})
+                or exists (select 1 from mine e where {same("m", "e", key)}
+                        and m._at - e._at <= {self.dedupe.within_us}
+                        and (e._at, e._partition, e._offset) < (m._at, m._partition, m._offset)))
+            order by 1"""  # noqa: S608
+        )
+        return rows.take(kept.to_arrow_table()["_row"])
+
     def forget(self, now: int) -> None:
         """Drop keys that cannot make a duplicate any more."""
         self.store.run(f"delete from {_SEEN} where {_AT} < {now - self.dedupe.within_us}")  # noqa: S608

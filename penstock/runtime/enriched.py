@@ -131,7 +131,10 @@ class EnrichFollower(Follower):
             return self.writer.schema.empty_table()
         times = facts[self.kind.on].cast(pa.int64())
         low, high = pc.min(times).as_py(), pc.max(times).as_py()
-        held = self.upserts.rows_between(low, None if high is None else high + 1)
+        if times.null_count:  # a fact without a time lies anywhere
+            held = self.upserts.rows_between(None, None)
+        else:
+            held = self.upserts.rows_between(low, high + 1)
         names = distinct(facts, [*self.context.definition.keys, self.kind.on])
         return matching(held, names)
 
@@ -145,6 +148,9 @@ class EnrichFollower(Follower):
         new, broken = self._computed(touched)
         self.tally.add(self.facts.name, Outcome.COUNTED, -broken)
         old = self._rows_of(touched)
+        appeared = new.num_rows - old.num_rows + broken  # a dimension may let a fact in, or out
+        self.tally.add(self.facts.name, Outcome.COUNTED, appeared)
+        self.tally.add(self.facts.name, Outcome.FILTERED, -appeared)
         net = Change(minus(new, old), minus(old, new))
         actions = self.upserts.rewrite(net)
         self.commit(actions, net, {given.name: batch.to}, {"rows_in": batch.count})

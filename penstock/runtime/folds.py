@@ -76,8 +76,13 @@ def _before(kind: Latest, d: Dialect) -> str:
     """True where row ``r`` is older than cut ``c``, by all columns of the order in turn."""
     tests = []
     for index, column in enumerate(kind.order):
-        equal = [f"r.{d.name(c)} = c.{d.name(c)}" for c in kind.order[:index]]
-        tests.append(" and ".join([*equal, f"r.{d.name(column)} < c.{d.name(column)}"]))
+        equal = [
+            f"(r.{d.name(c)} = c.{d.name(c)} or (r.{d.name(c)} is null and c.{d.name(c)} is null))"
+            for c in kind.order[:index]
+        ]
+        ours, theirs = f"r.{d.name(column)}", f"c.{d.name(column)}"
+        older = f"({ours} < {theirs} or ({ours} is null and {theirs} is not null))"
+        tests.append(" and ".join([*equal, older]))
     return " or ".join(f"({test})" for test in tests)
 
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 from penstock.model.definition import Table
 from penstock.runtime import quarantine
 from penstock.runtime.change import Change
+from penstock.runtime.decode import ErrorClass
 from penstock.runtime.delta_log import Action
 from penstock.runtime.files import write_arrow
 from penstock.runtime.outcomes import Outcome, OutcomesTable, Tally
@@ -140,8 +141,8 @@ class Follower(ABC):
         info: Mapping[str, Any] | None = None,
     ) -> None:
         """One commit for all that was read, set apart and counted since the last one."""
-        positions = {**self.positions, **self.extra_positions(), **(at or {})}
-        known = {name: version for name, version in positions.items() if version >= 0}
+        reached = {name: version for name, version in self.positions.items() if version >= 0}
+        known = {**reached, **self.extra_positions(), **(at or {})}
         self.writer.commit(
             actions,
             known,
@@ -194,12 +195,22 @@ class Follower(ABC):
             adds = write_arrow(rows, self.late_table.path)
             self._apart.setdefault("late", []).extend(adds)
 
-    def condemned_before(self, given: Input) -> set[str]:
-        """Ids of the rows of an input that this table has in quarantine."""
+    def condemned_before(self, given: Input, *, transform: bool = True) -> set[str]:
+        """Ids of the rows of an input that this table has in quarantine.
+
+        Args:
+            transform: also those that broke the transform, not the contract.
+        """
         if self.broken.position("from") is None:
             return set()
-        known = self.broken.log.snapshot().to_pyarrow_table(columns=["row_id", "source"])
-        return {row["row_id"] for row in known.to_pylist() if row["source"] == given.name}
+        columns = ["row_id", "source", "error_class"]
+        known = self.broken.log.snapshot().to_pyarrow_table(columns=columns)
+        return {
+            row["row_id"]
+            for row in known.to_pylist()
+            if row["source"] == given.name
+            and (transform or row["error_class"] != ErrorClass.TRANSFORM)
+        }
 
     # --- copies ---------------------------------------------------------------------------
     def stores(self) -> list[Store]:

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.errors import TransformError
 from penstock.model.kinds import Latest, Totals
 from penstock.runtime.change import Change
 from penstock.runtime.delta_log import Action
@@ -30,6 +31,7 @@ __all__ = ["KeyedFollower"]
 
 _ROWS, _CUTS = "rows", "cuts"
 _COUNT = "_rows"
+_MERGED = "merged"  # how often rows were merged in beside the commits of its inputs
 
 
 class KeyedFollower(Follower):
@@ -66,8 +68,12 @@ class KeyedFollower(Follower):
         """Let the store hold what the table has taken in, and nothing else."""
         known = {n: self.store.position(n) for n in self.positions}
         ahead = any(known[n] > at for n, at in self.positions.items())
-        if ahead or (self._deduplicates and known != self.positions):
+        merged = self.writer.position(_MERGED) or 0
+        missed = max(self.store.position(_MERGED), 0) != merged  # a merge the copy has not seen
+        if ahead or missed or (self._deduplicates and known != self.positions):
             self.store.clear()
+            self.store.begin()
+            self.store.commit({_MERGED: merged})
         for argument, given in self.inputs.items():
             at, reached = self.store.position(given.name), self.positions[given.name]
             if at >= reached:
@@ -83,13 +89,24 @@ class KeyedFollower(Follower):
                     self._apply(self._remapped(argument, change))
             self.store.commit({given.name: reached})
 
+    def _left_out(self, argument: str) -> set[str]:
+        """Rows not to be mapped again.
+
+        Of a stream only those that broke its contract: one that broke the transform was the first
+        of its key all the same, and breaks it again.
+        """
+        given = self.inputs[argument]
+        if "topic_id" not in given.source.schema.names:
+            return self._condemned[argument]
+        return self.condemned_before(given, transform=False)
+
     @property
     def _deduplicates(self) -> bool:
         return self.context.definition.dedupe is not None
 
     def _remapped(self, argument: str, change: Change) -> Change:
         """What the transform made of rows that were taken in before; nothing is told again."""
-        mapper, condemned = self.mappers[argument], self._condemned[argument]
+        mapper, condemned = self.mappers[argument], self._left_out(argument)
         added = self._map(mapper, sound(change.added, condemned), again=True).rows
         if change.gone is None or not change.gone.num_rows:
             return Change(added)
@@ -110,7 +127,8 @@ class KeyedFollower(Follower):
         if cuts.num_rows or uncut.num_rows:
             self.store.remove(_CUTS, uncut)
             self.store.add(_CUTS, cuts)
-            touched = self.store.scopes(_ROWS, by)
+            everyone = self.store.scopes(_ROWS, by)
+            touched = distinct(pa.concat_tables([touched, everyone]), by)
         return touched
 
     def _cuts_apart(self, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -135,7 +153,13 @@ class KeyedFollower(Follower):
                 union all select {by}, {minused}, -1 from gone
             ) group by {by} having sum({_COUNT}) > 0"""  # noqa: S608
         )
-        rows = conform(summed.to_arrow_table(), _summed(self.mapped, self.kind.by))
+        try:
+            rows = conform(summed.to_arrow_table(), _summed(self.mapped, self.kind.by))
+        except pa.ArrowInvalid as error:
+            raise TransformError(
+                f"{self.name} is parked: a total does not fit its type: {error}",
+                remedy="Cast what is added to a wider decimal; that is a new revision.",
+            ) from error
         self.store.replace(_ROWS, touched, rows)
 
     # --- one batch ------------------------------------------------------------------------
@@ -164,8 +188,9 @@ class KeyedFollower(Follower):
         self.store.begin()
         touched = self._apply(Change(mapped))
         actions, net = self._folded(touched)
-        self.commit(actions, net, info=info)
-        self.store.commit({})
+        merged = {_MERGED: (self.writer.position(_MERGED) or 0) + 1}
+        self.commit(actions, net, merged, info)
+        self.store.commit(merged)
 
     def forgive(self, ids: set[str]) -> None:
         for condemned in self._condemned.values():

@@ -118,6 +118,9 @@ def _mapped_problems(kind: Totals | Latest, mapped: DataFrame) -> Iterator[str]:
                     "and decimals; cast it"
                 )
         return
+    for field in mapped.schema:
+        if isinstance(field.dataType, T.ArrayType | T.StructType | T.MapType):
+            yield f"{field.name} is nested and cannot say which row is newer: keep it as text"
     yield from _missing("order", kind.order, mapped)
     yield from _missing("flags", kind.flags, mapped)
     if isinstance(kind, History):

@@ -58,8 +58,14 @@ class Calculation:
     def run(self, **rows: pa.Table) -> pa.Table:
         return conform(self.frame(**rows).toArrow(), self._output)
 
-    def around(self, suspect: str, **rows: pa.Table) -> tuple[pa.Table, list[tuple[int, str]]]:
-        """The result without the rows of ``suspect`` that break it, and which these are."""
+    def around(
+        self, suspect: str, alone: pa.Table | None = None, **rows: pa.Table
+    ) -> tuple[pa.Table, list[tuple[int, str]]]:
+        """The result without the rows of ``suspect`` that break it, and which these are.
+
+        Args:
+            alone: the same rows of ``suspect`` as they are tried one by one, where that differs.
+        """
         try:
             return self.run(**rows), []
         except BROKEN_TRANSFORM:
@@ -67,7 +73,7 @@ class Calculation:
             def build(some: pa.Table) -> DataFrame:
                 return self.frame(**{**rows, suspect: some})
 
-            broken = isolate(build, rows[suspect], self._table)
+            broken = isolate(build, rows[suspect] if alone is None else alone, self._table)
             rest = without(rows[suspect], broken)
             return self.run(**{**rows, suspect: rest}), broken
 
@@ -89,6 +95,9 @@ class Mapper(Protocol):
 
     def done(self, position: int) -> None:
         """After the batch's commit."""
+
+    def replayed(self, rows: pa.Table, held: pa.Table) -> Mapped:
+        """Rows out of quarantine, of which ``held`` is all there is."""
 
     def stores(self) -> list[Store]:
         """Copies it keeps."""
@@ -113,6 +122,9 @@ class RowMapper:
 
     def done(self, position: int) -> None:
         return
+
+    def replayed(self, rows: pa.Table, held: pa.Table) -> Mapped:
+        return self.map(rows)
 
     def stores(self) -> list[Store]:
         return []

@@ -31,6 +31,8 @@ def to_frame(session: SparkSession, rows: pa.Table) -> DataFrame:
 
     In one chunk: Spark reads a table's chunks up to the first empty one, and loses the rest.
     """
+    if rows.num_rows == 0:  # nor can it read nested columns that have no chunk at all
+        return session.createDataFrame(rows.schema.empty_table())
     return session.createDataFrame(rows.combine_chunks() if _chunked(rows) else rows)
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["count_in", "reconcile_timed"]
 
+_ALWAYS = -(1 << 62)
 _CHUNK = 64  # spans computed at once: bounds what is in memory
 
 
@@ -154,7 +155,7 @@ def _computed(table: TimedFollower, spans: list[Span], expired: pa.Table) -> pa.
     session = table.context.session
     calculation = Calculation(session, schemas, build, table._bare, table.name)
     out, broken = calculation.around(table.first.argument, **rows)
-    table._condemn(rows[table.first.argument], broken, sealed=True)
+    table._condemn(rows[table.first.argument], broken, _ALWAYS)
     return conform(table._flagged(out), table.writer.schema)
 
 

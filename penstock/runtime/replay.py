@@ -57,7 +57,7 @@ def replay(
     by = mapper or _own(table)
     by.begin()
     for some, some_names in _paired(rows, names):
-        mapped = by.map(some)
+        mapped = by.replayed(some, held)
         failed = set(mapped.bad["row_id"].to_pylist())
         good = [name for name in some_names if name not in failed]
         done.update(good)

@@ -15,6 +15,7 @@ from penstock.runtime.compute import (
     materialise,
 )
 from penstock.runtime.contracts import ContractMapper
+from penstock.runtime.delta_log import Action
 from penstock.runtime.files import spark_files, write_arrow
 from penstock.runtime.follow import Follower, Input, TableContext, sound
 from penstock.runtime.mapping import Mapper
@@ -75,16 +76,17 @@ class RowsFollower(Follower):
 
     def _take_big(self, given: Input, batch: Batch) -> None:
         frame = frame_of(self.context.session, given, batch)
-        good = batch.count
+        apart: list[Action] = []
         if isinstance(self.mapper, ContractMapper):
             self.mapper.learn_from(frame)
             out, bad = self.mapper.sides(frame)
-            set_apart = spark_files(bad, self.broken.path)
-            good -= self.set_apart_files(given, set_apart)
+            apart = spark_files(bad, self.broken.path)
         else:
             out = self.context.definition(frame)
-        self.watch(good, batch.count - good)
         done = materialise(out, self.writer.schema, self.writer.path, big=True)
+        # Only now: whatever failed until here is tried again in another way.
+        good = batch.count - self.set_apart_files(given, apart)
+        self.watch(good, batch.count - good)
         counted = min(good, done.count)
         self.tally.add(given.name, Outcome.COUNTED, counted)
         self.tally.add(given.name, Outcome.FILTERED, good - counted)

@@ -122,7 +122,7 @@ class SessionFollower(Follower):
         newest = latest(timed[self.kind.on])
         self.positions[given.name] = batch.to
         if newest is not None:
-            self.clock = max(newest, self.clock or newest)
+            self.clock = newest if self.clock is None else max(newest, self.clock)
         if self.watermark is None:
             return
         rows = pa.concat_tables([self.open_rows, fresh])
@@ -235,10 +235,8 @@ class SessionFollower(Follower):
             )
             .to_arrow_table()
         )
-        given = self.first
-        start = moment(int(pc.min(bounds["_t"]).as_py()))
-        rows = rows_between(given.source, self.positions[given.name], self.kind.on, start)
-        rows = matching(self._counted(rows, late_lines.lines(self.late_table, EXPIRED)), late)
+        bounds = self._chained(late, bounds)
+        rows = self._counted_since(late, int(pc.min(bounds["_t"]).as_py()), None)
         times = rows[self.kind.on].cast(pa.int64())
         numbers = pa.array(range(rows.num_rows), pa.int64())
         placed = rows.select(by).append_column("_row", numbers).append_column("_at", times)  # noqa: F841
@@ -247,6 +245,39 @@ class SessionFollower(Follower):
                 where p._at >= b._t order by 1"""  # noqa: S608
         )
         return rows.take(kept.to_arrow_table()["_row"])
+
+    def _counted_since(self, late: pa.Table, start: int, end: int | None) -> pa.Table:
+        """Rows of the keys in ``[start, end)`` that count."""
+        given = self.first
+        until = None if end is None else moment(end)
+        position = self.positions[given.name]
+        rows = rows_between(given.source, position, self.kind.on, moment(start), until)
+        return matching(self._counted(rows, late_lines.lines(self.late_table, EXPIRED)), late)
+
+    def _chained(self, late: pa.Table, bounds: pa.Table) -> pa.Table:
+        """Bounds moved back over rows that follow each other closely.
+
+        A session need not be in the table: its transform may have left it out.
+        """
+        by, on, gap = list(self.kind.by), DUCKDB.name(self.kind.on), self.kind.us("gap")
+        while True:
+            start = int(pc.min(bounds["_t"]).as_py())
+            end = int(pc.max(bounds["_t"]).as_py())
+            near = self._counted_since(late, start - gap + 1, end)  # noqa: F841
+            names = ", ".join(f"b.{DUCKDB.name(name)}" for name in by)
+            moved = (
+                connection()
+                .sql(
+                    f"""select {names}, least(b._t, coalesce(min(epoch_us(n.{on})), b._t)) as _t
+                from bounds b left join near n on {same("b", "n", by)}
+                    and epoch_us(n.{on}) < b._t and epoch_us(n.{on}) > b._t - {gap}
+                group by {names}, b._t"""  # noqa: S608
+                )
+                .to_arrow_table()
+            )
+            if pc.sum(moved["_t"]).as_py() == pc.sum(bounds["_t"]).as_py():
+                return bounds
+            bounds = moved
 
     def status(self) -> dict[str, Any]:
         at = self.watermark

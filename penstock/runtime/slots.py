@@ -314,8 +314,11 @@ class SlotWatch:
         for capture in self._captures:
             self._look_at(capture)
         shown = {t: text for c in self._captures for t, text in self._passing_of(c)}
+        standing: dict[str, list[str]] = {}
         for alarm in self._ledger.open_alarms():
-            shown[alarm.topic] = f"{alarm.text}: see docs/cdc.md, then `penstock audit`"
+            standing.setdefault(alarm.topic, []).append(alarm.text)
+        for topic, texts in standing.items():
+            shown[topic] = f"{'; '.join(texts)}. See docs/cdc.md, then `penstock audit`"
         self._shown = shown
 
     def _passing_of(self, capture: Capture) -> list[tuple[str, str]]:

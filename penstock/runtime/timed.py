@@ -146,10 +146,11 @@ class TimedFollower(Follower):
         self.open_rows[argument] = minus(kept, gone) if gone.num_rows else kept
         newest = latest(change.added[self.times[argument]])
         if newest is not None:
-            self.clocks[argument] = max(newest, self.clocks[argument] or newest)
+            before = self.clocks[argument]
+            self.clocks[argument] = newest if before is None else max(newest, before)
         self.positions[given.name] = batch.to
         touched = self._lowest(argument, pa.concat_tables([added, gone]), sealed)
-        self._write(limit, touched, batch.count)
+        self._write(limit, sealed, touched, batch.count)
 
     def _accepted(self, given: Input, rows: pa.Table, change: str) -> pa.Table:
         """The rows that count for some result in-band; the others are listed as late."""
@@ -216,7 +217,7 @@ class TimedFollower(Follower):
         oldest = int(micros_of(rows[self.times[argument]]).min())
         return max(sealed, oldest - self.geometry.back(argument))
 
-    def _write(self, limit: int, touched: int, count: int) -> None:
+    def _write(self, limit: int, sealed: int, touched: int, count: int) -> None:
         """Compute what became final, and what was touched where that is shown, and commit it."""
         closes = self._limit()
         start = min(limit, touched) if self.kind.updates or touched < limit else limit
@@ -224,7 +225,7 @@ class TimedFollower(Follower):
         if start >= end or (self.kind.updates and touched == _EVER and closes <= limit):
             self._trim()
             return
-        rows = self._computed(start, end)
+        rows = self._computed(start, end, sealed)
         if self.upserts is None:
             self.commit(write_arrow(rows, self.writer.path), Change(rows), info={"rows_in": count})
         else:
@@ -242,15 +243,20 @@ class TimedFollower(Follower):
                 self.open_rows[argument] = kept
 
     # --- computing ------------------------------------------------------------------------
-    def _computed(self, start: int, end: int) -> pa.Table:
-        """The results with points in ``[start, end)``, from the rows kept."""
+    def _computed(self, start: int, end: int, sealed: int) -> pa.Table:
+        """The results with points in ``[start, end)``, from the rows kept.
+
+        ``sealed`` is what could still change before the batch: up to there rows were counted.
+        """
         needed = {a: self._needed(a, rows, start, end) for a, rows in self.open_rows.items()}
         first = self.first.argument
         if needed[first].num_rows == 0:
             return self.writer.schema.empty_table()
         bounds = {**needed, first: _bounded(needed[first], start, end)}
-        out, broken = self.calculation.around(first, **bounds)
-        self._condemn(needed[first], broken)
+        # A row is tried alone for every result it may be in, not only for those of this batch.
+        alone = _bounded(needed[first], NEVER, _EVER)
+        out, broken = self.calculation.around(first, alone, **bounds)
+        self._condemn(needed[first], broken, sealed)
         return self._flagged(out)
 
     def _needed(self, argument: str, rows: pa.Table, start: int, end: int) -> pa.Table:
@@ -281,9 +287,7 @@ class TimedFollower(Follower):
         final = pa.array(micros_of(rows[self.kind.point]) < self._limit())
         return conform(rows.append_column(IS_FINAL, final), self.writer.schema)
 
-    def _condemn(
-        self, rows: pa.Table, broken: list[tuple[int, str]], *, sealed: bool = False
-    ) -> None:
+    def _condemn(self, rows: pa.Table, broken: list[tuple[int, str]], sealed: int) -> None:
         """Rows that break the transform leave every result they were counted in."""
         if not broken:
             return
@@ -292,7 +296,7 @@ class TimedFollower(Follower):
         bad = quarantine.broken_rows(given.name, apart, [error for _, error in broken])
         self.set_apart(given, bad, count=False)
         for points in self.geometry.own(given.argument, micros_of(apart[self.kind.on])):
-            for point in points[sealed | (points >= self._sealed())].tolist():
+            for point in points[points >= sealed].tolist():
                 self.tally.add(given.name, Outcome.COUNTED, -1, point)
                 self.tally.add(given.name, Outcome.QUARANTINED, 1, point)
         self._condemned.update(bad["row_id"].to_pylist())

@@ -18,7 +18,7 @@ from typing import Any
 
 import duckdb
 
-from penstock.errors import ForeignCommit, LeaseLost, PenstockError, TransformError
+from penstock.errors import ForeignCommit, LeaseLost, TransformError, UsageError
 from penstock.runtime.follow import Follower
 from penstock.runtime.replay import expire
 
@@ -189,12 +189,10 @@ class FollowWorker(Worker):
             try:
                 follower.advance()
                 order.done(order.run(follower))
-            except LeaseLost:
-                raise
-            except PenstockError as error:
+            except UsageError as error:  # asked for what cannot be: nothing was begun
                 order.failed(str(error))
             except Exception as error:
-                order.failed(f"{type(error).__name__}: {str(error).splitlines()[:1]}")
+                order.failed((str(error).splitlines() or [type(error).__name__])[0])
                 raise  # the follower may be half way through something: it is made anew
             self._moved()
             self._on_commit()

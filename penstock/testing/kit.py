@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
+from pyspark.sql import functions as F
 
 from penstock.model.definition import Table
 from penstock.model.names import TableName
@@ -24,6 +25,7 @@ from penstock.runtime.dedupe import first_of_each
 from penstock.runtime.files import conform
 from penstock.runtime.follow import Follower, Input, TableContext, sound
 from penstock.runtime.prepared import to_frame
+from penstock.runtime.timed import NEVER
 from penstock.runtime.writer import RevisionWriter, live_path
 from penstock.testing.feeds import FedStream, FedTable
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Kit"]
 
 _REVISION = "under-test"
+_PLACE = ["partition", "offset"]
 Row = dict[str, Any]
 
 
@@ -202,7 +205,9 @@ class Kit:
         schema = self._output_schema()
         until = getattr(self.follower, "watermark", None)
         if isinstance(self.table.kind, Timed) and until is None:
-            return []
+            if not self.table.kind.updates:
+                return []
+            until = NEVER
         expired = self._expired()
         whole = recompute(self.table, self._inputs(expired), until=until)
         rows = conform(whole.toArrow(), schema)
@@ -234,10 +239,16 @@ class Kit:
             f"{r['topic']}/{r['topic_id']}/{r['partition']}/{r['offset']}"
             for r in rows.select(["topic", "topic_id", "partition", "offset"]).to_pylist()
         ]
-        rows = rows.filter(pa.array([name not in broken for name in names], pa.bool_()))
+        apart = [r for r, name in zip(rows.select(_PLACE).to_pylist(), names, strict=True)
+                 if name in broken]  # fmt: skip
         bronze = to_frame(self.session, rows.drop_columns("headers"))
         typed = transform_input(decode(bronze, self.stream, feed.writers), self.stream)
-        return first_of_each(typed, self.table.dedupe) if self.table.dedupe else typed
+        if self.table.dedupe:
+            typed = first_of_each(typed, self.table.dedupe)
+        for row in apart:  # a row that broke the transform was the first of its key all the same
+            here = (F.col("_partition") == row["partition"]) & (F.col("_offset") == row["offset"])
+            typed = typed.where(~here)
+        return typed
 
     def _without_expired(self, rows: pa.Table, expired: pa.Table, until: Any) -> pa.Table:
         """Windows with expired rows, computed without these."""
@@ -249,7 +260,9 @@ class Kit:
             mine = expired.filter(pc.equal(points, point))
             at = point.cast(pa.int64()).as_py()
             name = str(self.table.inputs[argument])
-            left = to_frame(self.session, late_lines.excused(feed.rows(), mine, name))
+            condemned = {r["row_id"] for r in self.quarantined()}
+            rest = sound(late_lines.excused(feed.rows(), mine, name), condemned)
+            left = to_frame(self.session, rest)
             out = recompute(self.table, {argument: left}, until=until, interval=(at, at + 1))
             parts.append(conform(out.toArrow(), rows.schema))
         return pa.concat_tables(parts)

@@ -63,3 +63,4 @@ def check(kit: Kit) -> None:
     """Stream equals batch, and nothing is unaccounted for."""
     assert kit.rows() == kit.batch_rows()
     assert not any(kit.balance().values()), (kit.balance(), kit.outcomes())
+    assert all(rows >= 0 for rows in kit.outcomes().values()), kit.outcomes()
