@@ -79,7 +79,8 @@ class Kafka(Service):
         """One argument per line, quoted as java's argument files want it."""
         cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         password = self.settings.secret("kafka-admin")
-        arguments = [*options, "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id]
+        # In one word: an id may begin with a dash.
+        arguments = [*options, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}"]
         arguments += ["--config", self._properties]
         arguments += ["--add-scram", f"SCRAM-SHA-512=[name=admin,password={password}]"]
         return "".join('"{}"\n'.format(a.replace("\\", "\\\\")) for a in arguments)

@@ -12,7 +12,9 @@ from spark_jobs.bronze.users import USERS
     inputs={"users": USERS},
     kind=History(
         by=("user_id",),
-        order=("lsn", "offset"),
+        # A change is as old as its commit, not as the place in the log where it was written: a
+        # transaction may write before a snapshot and commit after it.
+        order=("committed_at", "lsn", "offset"),
         since="committed_at",
         deleted="deleted",
         truncated="truncated",

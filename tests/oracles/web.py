@@ -67,7 +67,7 @@ def _versions(rows: list[Row], sweeps: list[Row]) -> list[Row]:
 
 
 def _position(row: Row) -> tuple[Any, ...]:
-    return row["_lsn"], row["_offset"]
+    return row["_committed_at"], row["_lsn"], row["_offset"]
 
 
 def clicks_enriched(clicks: list[Row], users: list[Row]) -> list[Row]:

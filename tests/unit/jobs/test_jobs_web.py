@@ -18,11 +18,11 @@ PROFILE = ("name", "email", "country", "tier", "updated_at")
 def replayed(changes: list[dict], until: dt.datetime) -> dict:
     """The source table at a moment: its changes carried out one by one. Names as the job's."""
     first = {}
-    for row in sorted(changes, key=lambda r: (r["lsn"], r["offset"])):
+    for row in sorted(changes, key=lambda r: (r["committed_at"], r["lsn"], r["offset"])):
         if not row["truncated"]:
             first.setdefault(row["user_id"], row)
     state = {}
-    for row in sorted(changes, key=lambda r: (r["lsn"], r["offset"])):
+    for row in sorted(changes, key=lambda r: (r["committed_at"], r["lsn"], r["offset"])):
         always = row["snapshot"] and first[row["user_id"]] is row
         if row["committed_at"] > until and not always:
             continue
