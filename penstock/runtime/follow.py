@@ -89,7 +89,7 @@ class Follower(ABC):
         self.positions = {i.name: self._committed(i.name) for i in self.inputs.values()}
         self.quarantined = 0
         self._bad_in_a_row = 0
-        self._apart: dict[str, list[Action]] = {}
+        self.apart: dict[str, list[Action]] = {}
         self._settled = time.monotonic()
 
     @property
@@ -128,7 +128,7 @@ class Follower(ABC):
 
     def settle(self, *, now: bool = False) -> None:
         """Commit what was read without a result, and bring the outcomes up to date, when due."""
-        waiting = bool(self.tally) or bool(self._apart)
+        waiting = bool(self.tally) or bool(self.apart)
         if waiting and (now or time.monotonic() - self._settled >= SETTLE_SECONDS):
             self.commit([])
         self.outcomes.flush(now=now)
@@ -148,10 +148,10 @@ class Follower(ABC):
             known,
             info,
             change=change,
-            apart=self._apart,
+            apart=self.apart,
             tally=self.tally.take(),
         )
-        self._apart = {}
+        self.apart = {}
         self._settled = time.monotonic()
 
     def extra_positions(self) -> dict[str, int]:
@@ -167,7 +167,7 @@ class Follower(ABC):
         """The same for rows written already; returns how many they are."""
         rows = int(sum(json.loads(a["add"]["stats"])["numRecords"] for a in adds))
         if rows:
-            self._apart.setdefault("quarantine", []).extend(adds)
+            self.apart.setdefault("quarantine", []).extend(adds)
             self.quarantined += rows
             if count:
                 self.tally.add(given.name, Outcome.QUARANTINED, rows)
@@ -193,7 +193,7 @@ class Follower(ABC):
         """List rows as late, with the next commit."""
         if rows.num_rows:
             adds = write_arrow(rows, self.late_table.path)
-            self._apart.setdefault("late", []).extend(adds)
+            self.apart.setdefault("late", []).extend(adds)
 
     def condemned_before(self, given: Input, *, transform: bool = True) -> set[str]:
         """Ids of the rows of an input that this table has in quarantine.

@@ -55,7 +55,7 @@ def reconcile_timed(table: TimedFollower) -> dict[str, Any]:
     expired = late_lines.lines(table.late_table, EXPIRED)
     spans = _touched(table, pending)
     net = Change(table.writer.schema.empty_table(), table.writer.schema.empty_table())
-    upserts = table.upserts or table._spans()
+    upserts = table.upserts or table.spans()
     for chunk in _chunks(_apart(table, spans, expired)):
         new = _computed(table, chunk, expired)
         old = _within(table, upserts.rows_between(chunk[0].first, chunk[-1].last + 1), chunk)
@@ -65,7 +65,7 @@ def reconcile_timed(table: TimedFollower) -> dict[str, Any]:
             pa.concat_tables([net.gone, minus(old, new)]),
         )
     count_in(table, pending)
-    table._apart.setdefault("late", []).extend(late_lines.reconciled(table.late_table))
+    table.apart.setdefault("late", []).extend(late_lines.reconciled(table.late_table))
     table.commit(upserts.rewrite(net), net, info={"operation": "PENSTOCK RECONCILE"})
     table.outcomes.flush(now=True)
     return {"late": pending.num_rows, "results": len(spans), "changed": net.rows}
@@ -82,7 +82,7 @@ def count_in(table: Any, pending: pa.Table) -> None:
 
 def _touched(table: TimedFollower, pending: pa.Table) -> list[Span]:
     """The spans of points that late rows touch, apart from each other and in order."""
-    sealed = table._sealed()
+    sealed = table.sealed()
     found: set[tuple[int, int]] = set()
     by_name = {given.name: argument for argument, given in table.inputs.items()}
     points = pending["window_start"].cast(pa.int64()).to_pylist()
@@ -143,7 +143,7 @@ def _computed(table: TimedFollower, spans: list[Span], expired: pa.Table) -> pa.
             found = late_lines.excused(found, expired.filter(pa.array(mine)), given.name)
         else:
             found = late_lines.excused(found, expired, given.name)
-        rows[argument] = sound(found, table._condemned) if given is table.first else found
+        rows[argument] = sound(found, table.condemned) if given is table.first else found
     if rows[table.first.argument].num_rows == 0:
         return table.writer.schema.empty_table()
 
@@ -153,10 +153,10 @@ def _computed(table: TimedFollower, spans: list[Span], expired: pa.Table) -> pa.
 
     schemas = {argument: found.schema for argument, found in rows.items()}
     session = table.context.session
-    calculation = Calculation(session, schemas, build, table._bare, table.name)
+    calculation = Calculation(session, schemas, build, table.bare, table.name)
     out, broken = calculation.around(table.first.argument, **rows)
-    table._condemn(rows[table.first.argument], broken, _ALWAYS)
-    return conform(table._flagged(out), table.writer.schema)
+    table.condemn(rows[table.first.argument], broken, _ALWAYS)
+    return conform(table.flagged(out), table.writer.schema)
 
 
 def _near(column: pa.ChunkedArray, spans: list[Span], ahead: int, back: int) -> np.ndarray:

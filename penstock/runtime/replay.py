@@ -65,7 +65,7 @@ def replay(
         _count(table, given, len(good), mapped)
     if done:
         out = pa.concat_tables(moved)
-        table._apart.setdefault("quarantine", []).extend(taken_out(table.broken, done))
+        table.apart.setdefault("quarantine", []).extend(taken_out(table.broken, done))
         table.forgive(done)
         _write(table, out)
     by.done(table.positions[given.name])
@@ -148,7 +148,7 @@ def expire(table: Follower, now: dt.datetime) -> int:
     old = held.filter(pc.and_(pc.is_valid(held["topic"]), pc.less(held["ingested_at"], now - keep)))
     if old.num_rows:
         ids = set(old["row_id"].to_pylist())
-        table._apart.setdefault("quarantine", []).extend(taken_out(table.broken, ids))
+        table.apart.setdefault("quarantine", []).extend(taken_out(table.broken, ids))
         table.commit([], info={"operation": "PENSTOCK EXPIRE"})
     return int(old.num_rows)
 

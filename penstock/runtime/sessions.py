@@ -204,7 +204,7 @@ class SessionFollower(Follower):
         )
         net = Change(minus(new, old), minus(old, new))
         count_in(self, _pointless(pending))
-        self._apart.setdefault("late", []).extend(late_lines.reconciled(self.late_table))
+        self.apart.setdefault("late", []).extend(late_lines.reconciled(self.late_table))
         self.commit(spans.rewrite(net), net, info={"operation": "PENSTOCK RECONCILE"})
         self.outcomes.flush(now=True)
         return {"late": pending.num_rows, "results": late.num_rows, "changed": net.rows}

@@ -56,13 +56,13 @@ class TimedFollower(Follower):
         if isinstance(self.kind, IntervalJoin):
             self.times[self.geometry.arguments[1]] = self.kind.right_on
         self.clocks = {a: self.writer.position(_clock(i)) for a, i in self.inputs.items()}
-        self._condemned = self.condemned_before(self.first)
-        self._bare = _without_flag(self.writer.schema) if self.kind.updates else self.writer.schema
+        self.condemned = self.condemned_before(self.first)
+        self.bare = _without_flag(self.writer.schema) if self.kind.updates else self.writer.schema
         schemas = {a: i.source.schema for a, i in self.inputs.items()}
-        self.calculation = Calculation(context.session, schemas, self._slice, self._bare, self.name)
+        self.calculation = Calculation(context.session, schemas, self._slice, self.bare, self.name)
         self.upserts: Spans | None = None
         if self.kind.updates or self.kind.us("updatable_for") or self._changing:
-            self.upserts = self._spans()
+            self.upserts = self.spans()
         self.late = 0
         self.open_rows = {a: self._open_rows_again(a) for a in self.inputs}
 
@@ -70,7 +70,7 @@ class TimedFollower(Follower):
     def _changing(self) -> bool:
         return any(given.changes for given in self.inputs.values())
 
-    def _spans(self) -> Spans:
+    def spans(self) -> Spans:
         return Spans(
             self.writer.path,
             self.writer.log.version,
@@ -88,13 +88,13 @@ class TimedFollower(Follower):
             return None
         return min(known) - self.kind.us("lateness")
 
-    def _limit(self) -> int:
+    def limit(self) -> int:
         """The first point whose result is not final."""
         return NEVER if self.watermark is None else self.geometry.limit(self.watermark)
 
-    def _sealed(self) -> int:
+    def sealed(self) -> int:
         """The first point whose result rows can still change in-band."""
-        return NEVER if self.watermark is None else self._limit() - self.kind.us("updatable_for")
+        return NEVER if self.watermark is None else self.limit() - self.kind.us("updatable_for")
 
     def extra_positions(self) -> dict[str, int]:
         clocks = {
@@ -129,16 +129,16 @@ class TimedFollower(Follower):
         if self.geometry.weight == 1:
             expired = late_lines.lines(self.late_table, EXPIRED)
             rows = late_lines.excused(rows, expired, given.name)
-        return sound(rows, self._condemned) if given is self.first else rows
+        return sound(rows, self.condemned) if given is self.first else rows
 
     def _horizon(self, argument: str) -> int:
-        return self._sealed() - self.geometry.ahead(argument)
+        return self.sealed() - self.geometry.ahead(argument)
 
     # --- one batch ------------------------------------------------------------------------
     def take(self, given: Input, batch: Batch) -> None:
         change = batch.change(given.source.schema)
         argument = given.argument
-        limit, sealed = self._limit(), self._sealed()
+        limit, sealed = self.limit(), self.sealed()
         added = self._accepted(given, change.added, "insert")
         gone = change.gone if change.gone is not None else change.added.slice(0, 0)
         gone = self._accepted(given, gone, "delete")
@@ -157,7 +157,7 @@ class TimedFollower(Follower):
         argument, sign = given.argument, 1 if change == "insert" else -1
         if given is self.first:
             known = rows.num_rows
-            rows = sound(rows, self._condemned)
+            rows = sound(rows, self.condemned)
             same = sign * (known - rows.num_rows) * self.geometry.weight
             self.tally.add(given.name, Outcome.QUARANTINED, same)
         timed = rows.filter(pc.is_valid(rows[self.times[argument]]))
@@ -166,7 +166,7 @@ class TimedFollower(Follower):
         times = micros_of(timed[self.times[argument]])
         keep = times >= self._horizon(argument)
         for points in self.geometry.own(argument, times):
-            late = points < self._sealed()
+            late = points < self.sealed()
             expired = late & self._too_late(points) & (sign > 0)
             within = late & ~expired
             self._account(given, timed, points, within, outcome=Outcome.LATE, change=change)
@@ -219,7 +219,7 @@ class TimedFollower(Follower):
 
     def _write(self, limit: int, sealed: int, touched: int, count: int) -> None:
         """Compute what became final, and what was touched where that is shown, and commit it."""
-        closes = self._limit()
+        closes = self.limit()
         start = min(limit, touched) if self.kind.updates or touched < limit else limit
         end = _EVER if self.kind.updates else closes
         if start >= end or (self.kind.updates and touched == _EVER and closes <= limit):
@@ -256,8 +256,8 @@ class TimedFollower(Follower):
         # A row is tried alone for every result it may be in, not only for those of this batch.
         alone = _bounded(needed[first], NEVER, _EVER)
         out, broken = self.calculation.around(first, alone, **bounds)
-        self._condemn(needed[first], broken, sealed)
-        return self._flagged(out)
+        self.condemn(needed[first], broken, sealed)
+        return self.flagged(out)
 
     def _needed(self, argument: str, rows: pa.Table, start: int, end: int) -> pa.Table:
         on = rows[self.times[argument]]
@@ -280,14 +280,14 @@ class TimedFollower(Follower):
         out: DataFrame = self.context.definition(given.drop(_FROM, _TO))
         return out
 
-    def _flagged(self, rows: pa.Table) -> pa.Table:
+    def flagged(self, rows: pa.Table) -> pa.Table:
         """With the word whether a result is final, where the table has it."""
         if not self.kind.updates:
             return rows
-        final = pa.array(micros_of(rows[self.kind.point]) < self._limit())
+        final = pa.array(micros_of(rows[self.kind.point]) < self.limit())
         return conform(rows.append_column(IS_FINAL, final), self.writer.schema)
 
-    def _condemn(self, rows: pa.Table, broken: list[tuple[int, str]], sealed: int) -> None:
+    def condemn(self, rows: pa.Table, broken: list[tuple[int, str]], sealed: int) -> None:
         """Rows that break the transform leave every result they were counted in."""
         if not broken:
             return
@@ -299,8 +299,8 @@ class TimedFollower(Follower):
             for point in points[points >= sealed].tolist():
                 self.tally.add(given.name, Outcome.COUNTED, -1, point)
                 self.tally.add(given.name, Outcome.QUARANTINED, 1, point)
-        self._condemned.update(bad["row_id"].to_pylist())
-        self.open_rows[given.argument] = sound(self.open_rows[given.argument], self._condemned)
+        self.condemned.update(bad["row_id"].to_pylist())
+        self.open_rows[given.argument] = sound(self.open_rows[given.argument], self.condemned)
 
     # --- late rows ------------------------------------------------------------------------
     def reconcile(self) -> dict[str, Any]:
