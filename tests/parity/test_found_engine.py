@@ -247,13 +247,19 @@ def test_a_late_row_joins_a_session_the_transform_left_out(spark, tmp_path):
 
 # --- rows that break a window --------------------------------------------------------------------
 def test_a_poison_row_of_a_window_is_quarantined_and_not_counted(spark, tmp_path):
-    """A row that breaks its window has one outcome, quarantined; its neighbours are counted."""
-    kit = Kit(spark, tmp_path, minding("gold.strict", tumbling("4 seconds", **TIMES)), EVENTS)
-    kit.feed([event("a", at(0), 1), event("a", at(1), 2, POISON)])
+    """A row that breaks its window has one outcome, quarantined; its neighbours are counted. Once
+    it is deleted it has none, not one less than none."""
+    strict = minding("gold.strict", tumbling("4 seconds", **TIMES))
+    kit = Kit(spark, tmp_path, strict, EVENTS, changing=["silver.events"])
+    poison = event("a", at(1), 2, POISON)
+    kit.feed([event("a", at(0), 1), poison])
     kit.feed([event("a", at(20), 3)])
     assert len(kit.quarantined()) == 1
     assert kit.outcomes() == {"counted": 2, "quarantined": 1}
     assert [r["rows"] for r in kit.rows()] == [1]
+    check(kit)
+    kit.remove([poison])
+    assert kit.outcomes() == {"counted": 2}
     check(kit)
 
 
