@@ -110,7 +110,7 @@ class EnrichFollower(Follower):
         added = sound(change.added, self._condemned)
         self.tally.add(given.name, Outcome.QUARANTINED, change.added.num_rows - added.num_rows)
         new, broken = self._computed(added)
-        counted = min(new.num_rows, added.num_rows - broken)
+        counted = min(self._facts_in(new), added.num_rows - broken)
         self.tally.add(given.name, Outcome.COUNTED, counted)
         self.tally.add(given.name, Outcome.FILTERED, added.num_rows - broken - counted)
         old = new.slice(0, 0)
@@ -118,7 +118,7 @@ class EnrichFollower(Follower):
             known = sound(gone, self._condemned)
             self.tally.add(given.name, Outcome.QUARANTINED, known.num_rows - gone.num_rows)
             old = self._rows_of(known)
-            counted = min(old.num_rows, known.num_rows)
+            counted = min(self._facts_in(old), known.num_rows)
             self.tally.add(given.name, Outcome.COUNTED, -counted)
             self.tally.add(given.name, Outcome.FILTERED, counted - known.num_rows)
         net = Change(minus(new, old), minus(old, new))
@@ -138,6 +138,10 @@ class EnrichFollower(Follower):
         names = distinct(facts, [*self.context.definition.keys, self.kind.on])
         return matching(held, names)
 
+    def _facts_in(self, rows: pa.Table) -> int:
+        """How many facts some rows of the table are of: one may have several, or none."""
+        return int(distinct(rows, self.context.definition.keys).num_rows)
+
     # --- dimensions -----------------------------------------------------------------------
     def _take_dimension(self, given: Input, change: Change, batch: Batch) -> None:
         self.store.begin()
@@ -148,7 +152,8 @@ class EnrichFollower(Follower):
         new, broken = self._computed(touched)
         self.tally.add(self.facts.name, Outcome.COUNTED, -broken)
         old = self._rows_of(touched)
-        appeared = new.num_rows - old.num_rows + broken  # a dimension may let a fact in, or out
+        # A dimension may let a fact in, or out.
+        appeared = self._facts_in(new) - self._facts_in(old) + broken
         self.tally.add(self.facts.name, Outcome.COUNTED, appeared)
         self.tally.add(self.facts.name, Outcome.FILTERED, -appeared)
         net = Change(minus(new, old), minus(old, new))
