@@ -14,8 +14,9 @@ from penstock.runtime import heartbeat
 from penstock.runtime.registry import Registry, Task
 from penstock.settings import Settings
 
-__all__ = ["ask", "live_tables", "manifest"]
+__all__ = ["TIMED", "ask", "known_table", "live_tables", "manifest"]
 
+TIMED = ("window", "session", "sliding", "interval_join")  # kinds that have late rows
 _LOOK = 0.3
 
 

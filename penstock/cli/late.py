@@ -6,13 +6,12 @@ import json
 
 import click
 
-from penstock.cli.asking import ask, known_table, live_tables
+from penstock.cli.asking import TIMED, ask, known_table, live_tables
 from penstock.cli.show import print_rows
 from penstock.settings import Settings
 
 __all__ = ["outcomes", "reconcile", "run"]
 
-_TIMED = ("window", "session", "sliding", "interval_join")
 _OUTCOMES = ("counted", "filtered", "duplicate", "late", "expired", "quarantined")
 
 
@@ -36,7 +35,7 @@ def reconcile(table: str | None, as_json: bool) -> None:
         known_table(settings, table)
         names = [table]
     else:
-        names = [n for n, entry in live_tables(settings).items() if entry["kind"] in _TIMED]
+        names = [n for n, entry in live_tables(settings).items() if entry["kind"] in TIMED]
     done = []
     for name in names:
         result = ask(settings, name, "reconcile", quiet=as_json)

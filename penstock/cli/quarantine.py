@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.asking import ask, known_table, live_tables
+from penstock.cli.asking import TIMED, ask, known_table, live_tables
 from penstock.cli.show import print_rows
 from penstock.errors import UsageError
 from penstock.model.names import TableName
@@ -15,8 +15,6 @@ from penstock.runtime.writer import live_path
 from penstock.settings import Settings
 
 __all__ = ["quarantine"]
-
-_TIMED = ("window", "session", "sliding", "interval_join")
 
 
 @click.group()
@@ -134,7 +132,7 @@ def _reconcile_readers(settings: Settings, table: str) -> list[dict[str, Any]]:
     for name, entry in tables.items():
         if touched & set(entry["inputs"].values()):
             touched.add(name)
-            verb = "reconcile" if entry["kind"] in _TIMED else "run"
+            verb = "reconcile" if entry["kind"] in TIMED else "run"
             result = ask(settings, name, verb, quiet=True)
             if verb == "reconcile":
                 done.append({"table": name, **result})

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from penstock.cli.asking import manifest
 from penstock.cli.show import print_rows
-from penstock.errors import NotRunning
 from penstock.settings import Settings
 
 __all__ = ["register", "tables"]
@@ -25,18 +25,14 @@ def tables(everything: bool, as_json: bool) -> None:
       penstock tables
       penstock tables --json | jq '.tables[].name'
     """
-    settings = Settings.load()
-    try:
-        manifest = json.loads(settings.manifest.read_text())
-    except FileNotFoundError:
-        raise NotRunning("nothing is registered yet.", remedy="Run `penstock up`.") from None
+    found = manifest(Settings.load())
     if as_json:
-        click.echo(json.dumps(manifest, indent=1))
+        click.echo(json.dumps(found, indent=1))
     else:
-        _show(manifest, everything=everything)
+        _show(found, everything=everything)
 
 
-def _show(manifest: dict[str, Any], *, everything: bool = False) -> None:
+def _show(found: dict[str, Any], *, everything: bool = False) -> None:
     rows = [
         {
             "table": entry["name"],
@@ -50,13 +46,13 @@ def _show(manifest: dict[str, Any], *, everything: bool = False) -> None:
             "owner": entry.get("owner"),
             "note": "edited since: stage it to go live" if entry.get("changed") else "",
         }
-        for entry in manifest["tables"]
+        for entry in found["tables"]
         if everything or "of" not in entry
     ]
     print_rows(
         rows, ("table", "kind", "reads", "keys", "freshness", "live_revision", "owner", "note")
     )
-    for broken in manifest["broken"]:
+    for broken in found["broken"]:
         click.secho(f"disabled: {broken['what']}: {broken['reason']}", fg="red", err=True)
 
 
@@ -86,11 +82,11 @@ def register(as_json: bool) -> None:
         found = run(session, settings, registry)
     finally:
         session.stop()
-    manifest = json.loads(settings.manifest.read_text())
+    written = manifest(settings)
     if as_json:
-        click.echo(json.dumps(manifest, indent=1))
+        click.echo(json.dumps(written, indent=1))
     else:
-        _show(manifest)
+        _show(written)
     if found.broken:
         raise click.exceptions.Exit(3)
 

@@ -52,10 +52,10 @@ from penstock.runtime.audit_rows import Event, Report, Snapshot, compare, fitted
 from penstock.runtime.bundle import Bundle
 from penstock.runtime.connectors import Capture, Connector, capture_of, source_database
 from penstock.runtime.delta_log import read_commit
-from penstock.runtime.kafka import describe_topic
 from penstock.runtime.registry import Registry, State
 from penstock.runtime.relate import quoted
 from penstock.runtime.slots import look_at, lsn_number, lsn_text
+from penstock.runtime.topics import describe_topic
 from penstock.runtime.writer import live_path, revision_path
 from penstock.settings import Settings
 

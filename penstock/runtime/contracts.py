@@ -21,7 +21,7 @@ from penstock.runtime.compute import BROKEN_TRANSFORM, isolate, without
 from penstock.runtime.decode import ErrorClass, decode, transform_input
 from penstock.runtime.dedupe import SeenKeys
 from penstock.runtime.files import conform
-from penstock.runtime.mapping import Calculation, Mapped
+from penstock.runtime.mapping import Calculation, Mapped, Mapper
 from penstock.runtime.prepared import Prepared
 from penstock.runtime.schemas import SchemaRegistry
 from penstock.runtime.source import Source, newest, rows_between
@@ -31,10 +31,10 @@ from penstock.runtime.times import moment
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ContractMapper"]
+__all__ = ["ContractMapper", "DedupeMapper"]
 
 
-class ContractMapper:
+class ContractMapper(Mapper):
     """Bronze rows of one stream into rows of one table."""
 
     def __init__(
@@ -52,21 +52,6 @@ class ContractMapper:
         self.output = output
         self.writers: dict[int, str] = {}
         self._prepared: Prepared | None = None
-
-    def begin(self) -> None:
-        return
-
-    def begin_again(self) -> None:
-        return
-
-    def done(self, position: int) -> None:
-        return
-
-    def replayed(self, rows: pa.Table, held: pa.Table) -> Mapped:
-        return self.map(rows)
-
-    def stores(self) -> list[Store]:
-        return []
 
     def map(self, rows: pa.Table, *, again: bool = False) -> Mapped:
         self._learn(_schema_ids(rows))

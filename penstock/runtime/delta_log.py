@@ -27,7 +27,7 @@ from obstore.store import LocalStore
 from penstock import __version__
 from penstock.errors import ForeignCommit, LeaseLost
 
-__all__ = ["Action", "DeltaLog", "LEASE", "read_commit"]
+__all__ = ["Action", "DeltaLog", "LEASE", "commit_metadata", "read_commit"]
 
 Action = dict[str, Any]
 LEASE = "penstock:lease"
@@ -164,3 +164,12 @@ def read_commit(path: Path, version: int) -> list[Action]:
     """The actions of one commit."""
     text = (path / _commit_path(version)).read_text()
     return [json.loads(line) for line in text.splitlines() if line]
+
+
+def commit_metadata(path: Path, version: int) -> dict[str, Any]:
+    """What a commit of ours tells beside its actions."""
+    for action in read_commit(path, version):
+        if "commitInfo" in action:
+            told: dict[str, Any] = json.loads(action["commitInfo"].get("userMetadata") or "{}")
+            return told
+    return {}

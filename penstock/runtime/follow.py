@@ -113,7 +113,7 @@ class Follower(ABC):
     def advance(self) -> bool:
         """Take in everything the inputs have now; True when there was anything."""
         moved = False
-        for given in self.inputs.values():
+        for given in self.reading_order():
             for batch in new_batches(given.source, self.positions[given.name], CATCH_UP_ROWS):
                 if batch.count:
                     self.take(given, batch)
@@ -121,6 +121,10 @@ class Follower(ABC):
                 self.positions[given.name] = batch.to
         self.settle()
         return moved
+
+    def reading_order(self) -> list[Input]:
+        """Which input is looked at first."""
+        return list(self.inputs.values())
 
     @abstractmethod
     def take(self, given: Input, batch: Batch) -> None:

@@ -5,21 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
-    OffsetSpec,
-)
-
-from penstock.errors import ServiceFailed
 from penstock.settings import Settings
 
-__all__ = ["MAX_RECORD_BYTES", "Topic", "client_options", "describe_topic", "spark_options"]
+__all__ = ["MAX_RECORD_BYTES", "Topic", "client_options", "spark_options"]
 
 # The same limit for producers, broker and fetch; held equal to infra/platform.toml by a test.
 MAX_RECORD_BYTES = 1_048_576
 
-_TIMEOUT = 15.0
 _USER = "supervisor"
 
 
@@ -72,27 +64,3 @@ def _way(settings: Settings) -> dict[str, str]:
         "kafka.ssl.truststore.type": "PEM",
         "kafka.ssl.truststore.location": str(settings.kafka_ca),
     }
-
-
-def describe_topic(settings: Settings, name: str) -> Topic:
-    """Ask the broker who the topic is and where it begins and ends."""
-    admin = AdminClient({**client_options(settings, _USER), "log_level": 0})
-    try:
-        cluster = admin.describe_cluster(request_timeout=_TIMEOUT).result()
-        asked = admin.describe_topics(TopicCollection([name]), request_timeout=_TIMEOUT)
-        found = asked[name].result()
-        parts = [p.id for p in found.partitions]
-        earliest = _offsets(admin, name, parts, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-        latest = _offsets(admin, name, parts, OffsetSpec.latest())  # type: ignore[no-untyped-call]
-    except KafkaException as error:
-        raise ServiceFailed(
-            f"Kafka does not tell about topic {name}: {error.args[0].str()}",
-            remedy="Look at `penstock status`; the topic must be in infra/platform.toml.",
-        ) from error
-    return Topic(name, str(found.topic_id), cluster.cluster_id, earliest, latest)
-
-
-def _offsets(admin: AdminClient, name: str, parts: list[int], at: OffsetSpec) -> dict[int, int]:
-    asked = {TopicPartition(name, part): at for part in parts}
-    answers = admin.list_offsets(asked, request_timeout=_TIMEOUT)
-    return {key.partition: future.result().offset for key, future in answers.items()}

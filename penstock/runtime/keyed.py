@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import TransformError
 from penstock.model.kinds import Latest, Totals
+from penstock.runtime import quarantine
 from penstock.runtime.change import Change
 from penstock.runtime.delta_log import Action
 from penstock.runtime.files import conform
@@ -80,13 +81,14 @@ class KeyedFollower(Follower):
                 continue
             self.store.begin()
             self.mappers[argument].begin_again()
+            left_out = self._left_out(argument)
             if at < 0 and not self._deduplicates:
                 for rows in rows_at(given.source, reached):
-                    self._apply(self._remapped(argument, Change(rows)))
+                    self._apply(self._remapped(argument, Change(rows), left_out))
             else:  # which of two rows is the duplicate, their order says
                 for batch in new_batches(given.source, at, CATCH_UP_ROWS, until=reached):
                     change = batch.change(given.source.schema)
-                    self._apply(self._remapped(argument, change))
+                    self._apply(self._remapped(argument, change, left_out))
             self.store.commit({given.name: reached})
 
     def _left_out(self, argument: str) -> set[str]:
@@ -96,7 +98,7 @@ class KeyedFollower(Follower):
         of its key all the same, and breaks it again.
         """
         given = self.inputs[argument]
-        if "topic_id" not in given.source.schema.names:
+        if not quarantine.is_bronze(given.source.schema):
             return self._condemned[argument]
         return self.condemned_before(given, transform=False)
 
@@ -104,9 +106,9 @@ class KeyedFollower(Follower):
     def _deduplicates(self) -> bool:
         return self.context.definition.dedupe is not None
 
-    def _remapped(self, argument: str, change: Change) -> Change:
+    def _remapped(self, argument: str, change: Change, condemned: set[str]) -> Change:
         """What the transform made of rows that were taken in before; nothing is told again."""
-        mapper, condemned = self.mappers[argument], self._left_out(argument)
+        mapper = self.mappers[argument]
         added = self._map(mapper, sound(change.added, condemned), again=True).rows
         if change.gone is None or not change.gone.num_rows:
             return Change(added)

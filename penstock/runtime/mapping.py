@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Calculation", "Mapped", "RowMapper"]
+__all__ = ["Calculation", "Mapped", "Mapper", "RowMapper"]
 
 
 @dataclass(frozen=True)
@@ -78,32 +79,40 @@ class Calculation:
             return self.run(**{**rows, suspect: rest}), broken
 
 
-class Mapper(Protocol):
+class Mapper(ABC):
     """Rows of an input, one by one, into rows of a table.
 
-    ``again`` maps rows that were taken in before: they are told apart as they were then, and
-    nothing is remembered of them.
+    What is not about remembering rows is only ``map``; the rest does nothing unless a mapper does.
     """
 
-    def begin(self) -> None:
+    def begin(self) -> None:  # noqa: B027 - nothing to do unless rows are remembered
         """Before a batch."""
 
-    def begin_again(self) -> None:
+    def begin_again(self) -> None:  # noqa: B027
         """Before rows are mapped again, in the order they came in."""
 
-    def map(self, rows: pa.Table, *, again: bool = False) -> Mapped: ...
+    @abstractmethod
+    def map(self, rows: pa.Table, *, again: bool = False) -> Mapped:
+        """Map some rows.
 
-    def done(self, position: int) -> None:
+        Args:
+            again: they were taken in before: they are told apart as they were then, and nothing is
+                remembered of them.
+        """
+
+    def done(self, position: int) -> None:  # noqa: B027
         """After the batch's commit."""
 
     def replayed(self, rows: pa.Table, held: pa.Table) -> Mapped:
         """Rows out of quarantine, of which ``held`` is all there is."""
+        return self.map(rows)
 
     def stores(self) -> list[Store]:
         """Copies it keeps."""
+        return []
 
 
-class RowMapper:
+class RowMapper(Mapper):
     """A transform over typed rows; other inputs of the table, if any, are empty meanwhile."""
 
     def __init__(
@@ -113,21 +122,6 @@ class RowMapper:
         self._argument = argument
         self._source = source
         self._others = {name: schema.empty_table() for name, schema in others.items()}
-
-    def begin(self) -> None:
-        return
-
-    def begin_again(self) -> None:
-        return
-
-    def done(self, position: int) -> None:
-        return
-
-    def replayed(self, rows: pa.Table, held: pa.Table) -> Mapped:
-        return self.map(rows)
-
-    def stores(self) -> list[Store]:
-        return []
 
     def map(self, rows: pa.Table, *, again: bool = False) -> Mapped:
         given = {**self._others, self._argument: rows}

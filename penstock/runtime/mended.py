@@ -16,7 +16,6 @@ from penstock.runtime.build import arrow_schema, typed_input
 from penstock.runtime.bundle import Bundle
 from penstock.runtime.contracts import ContractMapper, DedupeMapper
 from penstock.runtime.follow import Follower
-from penstock.runtime.keyed import KeyedFollower
 from penstock.runtime.mapping import Calculation, Mapper, RowMapper
 from penstock.runtime.rows import RowsFollower
 
@@ -25,7 +24,7 @@ __all__ = ["mended_mapper"]
 
 def mended_mapper(table: Follower, bundle: Path, jobs: str) -> Mapper:
     """What the table's definition in a bundle makes of its input rows."""
-    if isinstance(table, KeyedFollower):
+    if not isinstance(table, RowsFollower):
         raise UsageError(
             f"{table.name} keeps rows by key, made by its own code: other code cannot add to them.",
             remedy="Stage the mended definition; its rows in quarantine count when it is promoted.",
@@ -48,17 +47,16 @@ def mended_mapper(table: Follower, bundle: Path, jobs: str) -> Mapper:
             table.name,
         )
         return RowMapper(calculation, given.argument, given.name, {})
-    own = _contract_mapper(table)
-    mapped = table.mapped if isinstance(table, KeyedFollower) else table.writer.schema
-    session = table.context.session
+    own, session, output = table.mapper, table.context.session, table.writer.schema
+    assert isinstance(own, ContractMapper)  # noqa: S101 - it reads the same stream
     if not isinstance(own, DedupeMapper) or definition.dedupe is None:
-        return ContractMapper(session, definition, stream, own.schemas, mapped)
+        return ContractMapper(session, definition, stream, own.schemas, output)
     return DedupeMapper(
         session,
         definition,
         stream,
         own.schemas,
-        mapped,
+        output,
         typed=arrow_schema(typed_input(session, stream)),
         source=table.first.source,
         position=own.position,
@@ -79,19 +77,9 @@ def _check(table: Follower, definition: Table, stream: Stream | None) -> None:
         if stream is not None
         else session.createDataFrame(given.source.schema.empty_table())
     )
-    wanted = table.mapped if isinstance(table, KeyedFollower) else table.writer.schema
     returned = arrow_schema(definition(frame))
-    if not returned.equals(wanted):
+    if not returned.equals(table.writer.schema):
         raise UsageError(
             f"the tree's {table.name} returns other columns than the live one has.",
             remedy="Stage it as a new revision; its rows in quarantine count when it is promoted.",
         )
-
-
-def _contract_mapper(table: Follower) -> ContractMapper:
-    mapper = table.mapper if isinstance(table, RowsFollower) else None
-    if isinstance(table, KeyedFollower):
-        (mapper,) = table.mappers.values()
-    if not isinstance(mapper, ContractMapper):
-        raise UsageError(f"{table.name} does not decode a stream.")
-    return mapper

@@ -7,7 +7,6 @@ count are decided together. ``outcomes.<table>`` is made from there, off the hot
 from __future__ import annotations
 
 import datetime as dt
-import json
 import time
 from collections import Counter
 from enum import StrEnum
@@ -15,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.runtime.delta_log import read_commit
+from penstock.runtime.delta_log import commit_metadata
 from penstock.runtime.files import write_arrow
 from penstock.runtime.writer import RevisionWriter
 
@@ -107,8 +106,4 @@ def _tally_of(table: RevisionWriter, version: int) -> list[list[Any]]:
     held = table.tallies.pop(version, None)
     if held is not None:
         return held
-    for action in read_commit(table.path, version):
-        if "commitInfo" in action:
-            told = json.loads(action["commitInfo"].get("userMetadata") or "{}")
-            return list(told.get(KEY, []))
-    return []
+    return list(commit_metadata(table.path, version).get(KEY, []))

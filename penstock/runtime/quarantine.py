@@ -14,7 +14,15 @@ from penstock.runtime.decode import ErrorClass
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["SCHEMA", "broken_bronze_rows", "broken_rows", "condemned", "ids_of", "row_id"]
+__all__ = [
+    "SCHEMA",
+    "broken_bronze_rows",
+    "broken_rows",
+    "condemned",
+    "ids_of",
+    "is_bronze",
+    "row_id",
+]
 
 _STAMP = pa.timestamp("us", tz="UTC")
 
@@ -88,9 +96,14 @@ def broken_rows(source: str, rows: pa.Table, errors: list[str]) -> pa.Table:
     return pa.Table.from_pylist(listed, schema=SCHEMA)
 
 
+def is_bronze(schema: pa.Schema) -> bool:
+    """True for rows of a topic, which are named by their place in it."""
+    return "topic_id" in schema.names and "offset" in schema.names
+
+
 def ids_of(rows: pa.Table) -> list[str]:
     """The ids under which rows of an input would be in quarantine."""
-    if "topic_id" in rows.column_names and "offset" in rows.column_names:
+    if is_bronze(rows.schema):
         places = rows.select(["topic", "topic_id", "partition", "offset"]).to_pylist()
         return ["/".join(str(part) for part in place.values()) for place in places]
     return [row_id(row) for row in rows.to_pylist()]

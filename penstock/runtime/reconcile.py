@@ -25,7 +25,7 @@ from penstock.runtime.mapping import Calculation
 from penstock.runtime.outcomes import Outcome
 from penstock.runtime.relate import minus
 from penstock.runtime.source import rows_between
-from penstock.runtime.times import moment
+from penstock.runtime.times import NEVER, micros_of, moment
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["count_in", "reconcile_timed"]
 
-_ALWAYS = -(1 << 62)
 _CHUNK = 64  # spans computed at once: bounds what is in memory
 
 
@@ -155,13 +154,13 @@ def _computed(table: TimedFollower, spans: list[Span], expired: pa.Table) -> pa.
     session = table.context.session
     calculation = Calculation(session, schemas, build, table.bare, table.name)
     out, broken = calculation.around(table.first.argument, **rows)
-    table.condemn(rows[table.first.argument], broken, _ALWAYS)
+    table.condemn(rows[table.first.argument], broken, NEVER)
     return conform(table.flagged(out), table.writer.schema)
 
 
 def _near(column: pa.ChunkedArray, spans: list[Span], ahead: int, back: int) -> np.ndarray:
     """Which times touch any of the spans."""
-    times = np.asarray(column.cast(pa.int64()).combine_chunks(), dtype=np.int64)
+    times = micros_of(column)
     firsts = np.array([span.first for span in spans], dtype=np.int64)
     lasts = np.maximum.accumulate(np.array([span.last for span in spans], dtype=np.int64))
     # the last span that begins at or before the highest point the row touches

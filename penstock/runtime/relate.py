@@ -10,9 +10,10 @@ import threading
 from collections.abc import Sequence
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
-__all__ = ["connection", "distinct", "matching", "minus", "quoted", "same"]
+__all__ = ["connection", "distinct", "matching", "members", "minus", "quoted", "same"]
 
 _local = threading.local()
 
@@ -32,6 +33,26 @@ def minus(rows: pa.Table, gone: pa.Table) -> pa.Table:
         return rows
     left = connection().sql("select * from rows except all select * from gone")
     return left.to_arrow_table().cast(rows.schema)
+
+
+def members(rows: pa.Table, bag: pa.Table) -> np.ndarray:
+    """Which of the rows make up the bag: each is marked as often as it is in there."""
+    marked = np.zeros(rows.num_rows, bool)
+    if rows.num_rows == 0 or bag.num_rows == 0:
+        return marked
+    listed = ", ".join(map(quoted, rows.column_names))
+    numbers = pa.array(range(rows.num_rows), pa.int64())
+    numbered = rows.append_column("_row", numbers)  # noqa: F841 - found by its name
+    found = connection().sql(
+        f"""with wanted as (select {listed}, count(*) as _times from bag group by all),
+        held as (
+            select *, row_number() over (partition by {listed} order by _row) as _time
+            from numbered)
+        select h._row from held h join wanted w on {same("h", "w", rows.column_names)}
+        where h._time <= w._times"""  # noqa: S608
+    )
+    marked[found.to_arrow_table()["_row"].to_numpy()] = True
+    return marked
 
 
 def distinct(rows: pa.Table, columns: Sequence[str]) -> pa.Table:

@@ -107,8 +107,8 @@ def _originals(
 ) -> tuple[pa.Table, list[str]]:
     """The input rows that these quarantined rows were, and their ids."""
     parts, names = [given.source.schema.empty_table()], []
-    from_topic = "offset" in given.source.schema.names and "topic_id" in given.source.schema.names
-    found = _bronze(given, held, ids, position) if from_topic else rows_at(given.source, position)
+    bronze = quarantine.is_bronze(given.source.schema)
+    found = _bronze(given, held, ids, position) if bronze else rows_at(given.source, position)
     for rows in found:
         row_names = quarantine.ids_of(rows)
         keep = [name in ids for name in row_names]

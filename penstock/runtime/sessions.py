@@ -27,8 +27,8 @@ from penstock.runtime.outcomes import Outcome
 from penstock.runtime.reconcile import count_in
 from penstock.runtime.relate import connection, distinct, matching, minus, same
 from penstock.runtime.source import Batch, rows_between
-from penstock.runtime.timed import NEVER, WATERMARK, micros_of
-from penstock.runtime.times import latest, moment
+from penstock.runtime.timed import WATERMARK
+from penstock.runtime.times import NEVER, latest, micros_of, moment
 from penstock.runtime.upsert import Spans
 from penstock.runtime.windows import assign_sessions
 

@@ -31,16 +31,15 @@ from penstock.runtime.mapping import Calculation
 from penstock.runtime.outcomes import Outcome
 from penstock.runtime.relate import minus
 from penstock.runtime.source import Batch, rows_between
-from penstock.runtime.times import latest, moment, stamp
+from penstock.runtime.times import NEVER, latest, micros_of, moment, stamp
 from penstock.runtime.upsert import IS_FINAL, Spans
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["NEVER", "WATERMARK", "TimedFollower", "micros_of"]
+__all__ = ["WATERMARK", "TimedFollower"]
 
 WATERMARK = "watermark"
-NEVER = -(1 << 62)
 _EVER = 1 << 62
 _FROM, _TO = "_penstock_from", "_penstock_to"
 
@@ -321,10 +320,6 @@ class TimedFollower(Follower):
 
 _SILENT = 15 * 60 * 1_000_000  # how far one input may lag behind the other, in microseconds
 _FAR = 1 << 61  # beyond any real time
-
-
-def micros_of(column: pa.ChunkedArray) -> np.ndarray:
-    return np.asarray(column.cast(pa.int64()).combine_chunks(), dtype=np.int64)
 
 
 def _clock(given: Input) -> str:

@@ -5,13 +5,25 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["EPOCH", "STAMP", "latest", "moment", "parse_stamp", "stamp", "to_micros"]
+__all__ = [
+    "EPOCH",
+    "NEVER",
+    "STAMP",
+    "latest",
+    "micros_of",
+    "moment",
+    "parse_stamp",
+    "stamp",
+    "to_micros",
+]
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 STAMP = pa.timestamp("us", tz="UTC")
+NEVER = -(1 << 62)  # before any time there is
 
 
 def stamp(at: int) -> pa.Scalar:
@@ -26,6 +38,11 @@ def moment(at: int) -> dt.datetime:
 def to_micros(at: dt.datetime) -> int:
     at = at if at.tzinfo else at.replace(tzinfo=dt.UTC)
     return (at - EPOCH) // dt.timedelta(microseconds=1)
+
+
+def micros_of(column: pa.ChunkedArray) -> np.ndarray:
+    """A column of times as whole microseconds."""
+    return np.asarray(column.cast(pa.int64()).combine_chunks(), dtype=np.int64)
 
 
 def latest(column: pa.ChunkedArray) -> int | None:

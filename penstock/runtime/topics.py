@@ -16,7 +16,7 @@ from penstock.errors import PenstockError, ServiceFailed
 from penstock.runtime.kafka import Topic, client_options
 from penstock.settings import Settings
 
-__all__ = ["KafkaTopics", "Topics"]
+__all__ = ["KafkaTopics", "Topics", "describe_topic"]
 
 _USER = "supervisor"
 _TIMEOUT = 15.0
@@ -87,6 +87,14 @@ class KafkaTopics:
             options = client_options(self._settings, _USER)
             self._admin = AdminClient(options | {"log_level": 0, "error_cb": _quiet})
         return self._admin
+
+
+def describe_topic(settings: Settings, name: str) -> Topic:
+    """One topic, or an error that says why it cannot be read."""
+    told = KafkaTopics(settings).describe([name])[name]
+    if isinstance(told, PenstockError):
+        raise told
+    return told
 
 
 def _offsets(

@@ -10,6 +10,7 @@ of a span are found by their statistics, and rows that are not final lie apart f
 
 from __future__ import annotations
 
+import bisect
 import json
 import re
 import zlib
@@ -26,7 +27,7 @@ from deltalake import DeltaTable
 from penstock.runtime.change import Change
 from penstock.runtime.delta_log import Action
 from penstock.runtime.files import removal, write_arrow, write_changes
-from penstock.runtime.relate import matching, minus
+from penstock.runtime.relate import matching, members
 from penstock.runtime.source import read_files
 from penstock.runtime.times import parse_stamp, stamp
 
@@ -62,8 +63,8 @@ class Upserts(ABC):
     def _described(self, path: str, size: int, add: dict[str, Any]) -> _File: ...
 
     @abstractmethod
-    def _placed(self, rows: pa.Table, left: list[_File]) -> list[Action]:
-        """Write rows to files; ``left`` are the files whose rows are among them."""
+    def _placed(self, rows: pa.Table) -> list[Action]:
+        """Write rows to files."""
 
     @abstractmethod
     def _holders(self, rows: pa.Table) -> list[_File]:
@@ -80,20 +81,22 @@ class Upserts(ABC):
         if change.added.num_rows == 0 and gone.num_rows == 0:
             return []
         merged = {file.path: file for file in self._joins(change.added)}
+        candidates = list({**{f.path: f for f in self._holders(gone)}, **merged}.values())
+        tables = [self.read([file]) for file in candidates]
+        # One question for all files: asked file by file, it would cost more than the rewriting.
+        taken = members(pa.concat_tables([self.schema.empty_table(), *tables]), gone)
+        if int(taken.sum()) < gone.num_rows:
+            raise AssertionError(f"rows to remove are not in {self.path}")
         kept: list[pa.Table] = [change.added]
         left: list[_File] = []
-        for file in {**{f.path: f for f in self._holders(gone)}, **merged}.values():
-            rows = self.read([file])
-            rest = minus(rows, gone)
-            took = rows.num_rows - rest.num_rows
-            if took:
-                gone = minus(gone, minus(rows, rest))
-            if took or file.path in merged:
+        start = 0
+        for file, rows in zip(candidates, tables, strict=True):
+            hit = taken[start : start + rows.num_rows]
+            start += rows.num_rows
+            if hit.any() or file.path in merged:
                 left.append(file)
-                kept.append(rest)
-        if gone.num_rows:
-            raise AssertionError(f"{gone.num_rows} rows to remove are not in {self.path}")
-        placed = self._placed(pa.concat_tables(kept), left)
+                kept.append(rows.filter(pa.array(~hit)))
+        placed = self._placed(pa.concat_tables(kept))
         removed = [removal(file.path, file.size) for file in left]
         told = write_changes(change, self.keys, self.path) if left else []
         for file in left:
@@ -131,9 +134,6 @@ class Buckets(Upserts):
         """The rows of these scopes, by their values of ``by``."""
         return matching(self.read(self._home_files(_codes(scopes, self.by))), scopes)
 
-    def everything(self) -> pa.Table:
-        return self.read(self.files.values())
-
     def _home_files(self, codes: Iterable[int]) -> list[_File]:
         homes = {home for code in codes if (home := self._home(code)) is not None}
         return [file for home in sorted(homes) for file in self._homes[home]]
@@ -152,7 +152,7 @@ class Buckets(Upserts):
     def _joins(self, added: pa.Table) -> list[_File]:
         return self._home_files(_codes(added, self.by))
 
-    def _placed(self, rows: pa.Table, left: list[_File]) -> list[Action]:
+    def _placed(self, rows: pa.Table) -> list[Action]:
         codes = _codes(rows, self.by)
         members: dict[tuple[int, int], list[int]] = {}
         for index, code in enumerate(codes):
@@ -261,7 +261,7 @@ class Spans(Upserts):
     def _joins(self, added: pa.Table) -> list[_File]:
         return []
 
-    def _placed(self, rows: pa.Table, left: list[_File]) -> list[Action]:
+    def _placed(self, rows: pa.Table) -> list[Action]:
         if IS_FINAL not in rows.column_names:
             return write_arrow(rows, self.path)
         final = rows[IS_FINAL]
@@ -281,8 +281,6 @@ class Spans(Upserts):
 
 
 def _hits(file: _File, times: list[int]) -> bool:
-    import bisect
-
     if file.low is None or file.high is None:
         return True
     at = bisect.bisect_left(times, file.low)

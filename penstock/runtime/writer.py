@@ -8,7 +8,6 @@ a crash it goes on from there.
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +17,7 @@ import pyarrow as pa
 
 from penstock.model.names import TableName
 from penstock.runtime.change import Change
-from penstock.runtime.delta_log import Action, DeltaLog, read_commit
+from penstock.runtime.delta_log import Action, DeltaLog, commit_metadata
 
 __all__ = ["RevisionWriter", "live_path", "revision_path"]
 
@@ -121,7 +120,7 @@ class RevisionWriter:
         if last is None or last <= done:
             return
         for version in range(done + 1, last + 1):
-            some = _metadata(read_commit(self.path, version)).get("apart", {}).get(name)
+            some = commit_metadata(self.path, version).get("apart", {}).get(name)
             if some:
                 companion.take_over(version, some)
 
@@ -173,14 +172,6 @@ class RevisionWriter:
 
 def _apart(name: str) -> str:
     return f"apart:{name}"
-
-
-def _metadata(actions: list[Action]) -> dict[str, Any]:
-    for action in actions:
-        if "commitInfo" in action:
-            told: dict[str, Any] = json.loads(action["commitInfo"].get("userMetadata") or "{}")
-            return told
-    return {}
 
 
 class RecentRows:

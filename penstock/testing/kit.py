@@ -25,7 +25,7 @@ from penstock.runtime.dedupe import first_of_each
 from penstock.runtime.files import conform
 from penstock.runtime.follow import Follower, Input, TableContext, sound
 from penstock.runtime.prepared import to_frame
-from penstock.runtime.timed import NEVER
+from penstock.runtime.times import NEVER
 from penstock.runtime.writer import RevisionWriter, live_path
 from penstock.testing.feeds import FedStream, FedTable
 

@@ -27,8 +27,9 @@ from penstock.platform.postgres_admin import connect
 from penstock.runtime.audit import Audit
 from penstock.runtime.audit_rows import Report
 from penstock.runtime.connectors import Connector, source_database
-from penstock.runtime.kafka import client_options, describe_topic
+from penstock.runtime.kafka import client_options
 from penstock.runtime.slots import Ledger, look_at
+from penstock.runtime.topics import describe_topic
 from tests.live import PROJECT, Supervised, read, wait_for
 
 pytestmark = pytest.mark.platform
