@@ -69,20 +69,20 @@ def materialise(frame: DataFrame, schema: pa.Schema, folder: Path, *, big: bool)
 
 
 def isolate(
-    build: Callable[[pa.Table], DataFrame], rows: pa.Table, table: str
+    attempt: Callable[[pa.Table], object], rows: pa.Table, table: str
 ) -> list[tuple[int, str]]:
     """Which rows break the transform, each alone, and with what error.
 
     Raises TransformError when it is not single rows: then only this table is parked.
     """
-    if error := _attempt(build, rows.schema.empty_table()):
+    if error := _attempt(attempt, rows.schema.empty_table()):
         raise _parked(table, f"the transform fails without any row: {error}")
     found: list[tuple[int, str]] = []
     pending = [(0, rows.num_rows)]
     while pending:
         start, length = pending.pop()
         # take, not slice: Arrow cannot hand a slice of a list column on to Spark
-        error = _attempt(build, rows.take(pa.array(range(start, start + length), pa.int64())))
+        error = _attempt(attempt, rows.take(pa.array(range(start, start + length), pa.int64())))
         if error is None:
             continue
         if length > 1:
@@ -93,7 +93,7 @@ def isolate(
         if len(found) > MOST_BROKEN_ROWS:
             raise _parked(table, f"over {MOST_BROKEN_ROWS} rows of one batch break it: {error}")
     rest = without(rows, found)
-    if error := _attempt(build, rest):
+    if error := _attempt(attempt, rest):
         raise _parked(table, f"the transform fails, but not because of any single row: {error}")
     return sorted(found)
 
@@ -112,9 +112,9 @@ def _parked(table: str, reason: str) -> TransformError:
     )
 
 
-def _attempt(build: Callable[[pa.Table], DataFrame], rows: pa.Table) -> str | None:
+def _attempt(attempt: Callable[[pa.Table], object], rows: pa.Table) -> str | None:
     try:
-        build(rows).toArrow()
+        attempt(rows)
     except BROKEN_TRANSFORM as error:
         if not _DATA_ERROR.search(str(error)):
             raise  # a full disk or a lost worker condemns no row: it is tried again

@@ -19,6 +19,7 @@ from penstock.model.stream import Stream
 from penstock.runtime import quarantine
 from penstock.runtime.compute import BROKEN_TRANSFORM, isolate, without
 from penstock.runtime.decode import ErrorClass, decode, transform_input
+from penstock.runtime.decode_python import read_here
 from penstock.runtime.dedupe import SeenKeys
 from penstock.runtime.files import conform
 from penstock.runtime.mapping import Calculation, Mapped, Mapper
@@ -51,7 +52,7 @@ class ContractMapper(Mapper):
         self.schemas = schemas
         self.output = output
         self.writers: dict[int, str] = {}
-        self._prepared: Prepared | None = None
+        self._prepared: dict[tuple[str, ...], Prepared] = {}  # by what is known of a row
 
     def map(self, rows: pa.Table, *, again: bool = False) -> Mapped:
         self._learn(_schema_ids(rows))
@@ -69,20 +70,21 @@ class ContractMapper(Mapper):
             bad = quarantine.condemned(decoded, str(self.stream.name))
             return _side(good, "good", bad, "bad").unionByName(_side(bad, "bad", good, "good"))
 
-        def build(some: pa.Table) -> DataFrame:
-            some = some.drop_columns("headers")
-            if self._prepared is None:
-                self._prepared = Prepared(self.session, {"bronze": some.schema}, both)
-            return self._prepared.frame(bronze=some)
+        def run(some: pa.Table) -> pa.Table:
+            some = read_here(some.drop_columns("headers"), self.stream)
+            columns = tuple(some.schema.names)
+            if columns not in self._prepared:
+                self._prepared[columns] = Prepared(self.session, {"bronze": some.schema}, both)
+            return self._prepared[columns].run(bronze=some)
 
         apart = quarantine.SCHEMA.empty_table()
         try:
-            answer = build(rows).toArrow()
+            answer = run(rows)
         except BROKEN_TRANSFORM:
-            broken = isolate(build, rows, str(self.definition.name))
+            broken = isolate(run, rows, str(self.definition.name))
             bronze = rows.take(pa.array([index for index, _ in broken], pa.int64()))
             apart = self._broken(bronze, [error for _, error in broken])
-            answer = build(without(rows, broken)).toArrow()
+            answer = run(without(rows, broken))
         good = _unpacked(answer, "good", schema)
         return good, pa.concat_tables([_unpacked(answer, "bad", quarantine.SCHEMA), apart])
 
@@ -102,7 +104,7 @@ class ContractMapper(Mapper):
             writer = self.schemas.writer(schema_id)
             if writer is not None:
                 self.writers = {**self.writers, schema_id: writer}
-                self._prepared = None  # the plan names every writer it can read
+                self._prepared = {}  # the plan names every writer it can read
 
     # --- many rows at once ----------------------------------------------------------------
     def learn_from(self, bronze: DataFrame) -> None:

@@ -50,14 +50,11 @@ class Calculation:
         self._table = table
         self._prepared: Prepared | None = None
 
-    def frame(self, **rows: pa.Table) -> DataFrame:
+    def run(self, **rows: pa.Table) -> pa.Table:
         if self._prepared is None:
             schemas = {argument: table.schema for argument, table in rows.items()}
             self._prepared = Prepared(self._session, schemas, self._plan)
-        return self._prepared.frame(**rows)
-
-    def run(self, **rows: pa.Table) -> pa.Table:
-        return conform(self.frame(**rows).toArrow(), self._output)
+        return conform(self._prepared.run(**rows), self._output)
 
     def around(
         self, suspect: str, alone: pa.Table | None = None, **rows: pa.Table
@@ -71,10 +68,10 @@ class Calculation:
             return self.run(**rows), []
         except BROKEN_TRANSFORM:
 
-            def build(some: pa.Table) -> DataFrame:
-                return self.frame(**{**rows, suspect: some})
+            def attempt(some: pa.Table) -> pa.Table:
+                return self.run(**{**rows, suspect: some})
 
-            broken = isolate(build, rows[suspect] if alone is None else alone, self._table)
+            broken = isolate(attempt, rows[suspect] if alone is None else alone, self._table)
             rest = without(rows[suspect], broken)
             return self.run(**{**rows, suspect: rest}), broken
 

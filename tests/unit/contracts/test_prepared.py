@@ -32,7 +32,7 @@ def test_both_sides_of_a_batch_in_one_prepared_plan(spark, format_):
 
     prepared = Prepared(spark, {"bronze": bronze_rows([]).schema}, build)
     for batch in (values, values[:2], values[3:]):
-        found = sorted(row["said"] for row in prepared.frame(bronze=bronze_rows(batch)).collect())
+        found = sorted(prepared.run(bronze=bronze_rows(batch))["said"].to_pylist())
         direct = build(spark.createDataFrame(bronze_rows(batch)))
         assert found == sorted(row["said"] for row in direct.collect())
     assert found == ["2"]
