@@ -14,12 +14,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.runtime.change import CHANGE_TYPE, Change
 from penstock.runtime.delta_log import Action
-from penstock.runtime.relate import distinct, matching
+from penstock.runtime.relate import among
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -67,17 +68,15 @@ def write_changes(change: Change, keys: Sequence[str], table: Path) -> list[Acti
 def _told(change: Change, keys: Sequence[str]) -> pa.Table:
     """Rows with Delta's word for each: a key that went and came again was updated."""
     gone = change.gone if change.gone is not None else change.added.slice(0, 0)
+    named = list(keys)
     parts = []
     for rows, others, alone, paired in (
         (gone, change.added, "delete", "update_preimage"),
         (change.added, gone, "insert", "update_postimage"),
     ):
-        for some, word in (
-            (matching(rows, distinct(others, keys), within=False) if keys else rows, alone),
-            (matching(rows, distinct(others, keys)) if keys else rows.slice(0, 0), paired),
-        ):
-            words = pa.repeat(pa.scalar(word), some.num_rows)
-            parts.append(some.append_column(CHANGE_TYPE, words))
+        both = among(rows, others.select(named)) if named else np.zeros(rows.num_rows, bool)
+        words = pa.array(np.where(both, paired, alone), pa.string())
+        parts.append(rows.append_column(CHANGE_TYPE, words))
     return pa.concat_tables(parts)
 
 

@@ -6,9 +6,12 @@ with the offsets it reaches to. Bronze's log is the only memory of the position:
 fresh checkpoint folder and begins at bronze's offsets, so a lost, damaged or stale checkpoint
 cannot lose or double a row. Everything above bronze follows bronze's commits.
 
-A *lane* is one topic's way through the query into its table. A lane whose commit fails takes no
-further batch of this query, because it would skip the one it missed; the other lanes go on. What it
-does not do: start a lane again. Whoever runs the query starts another one, with or without it.
+A *lane* is one topic's way through the query into its table. One that nobody is in a hurry for
+holds its rows in memory until a commit is due, so that one eager topic does not make a file a batch
+of all the others; what a crash takes from memory is read from Kafka again. A lane whose commit
+fails takes no further batch of this query, because it would skip the one it missed; the others
+go on. What it does not do: start a lane again. Whoever runs the query starts another one, with
+or without it.
 Known limitation: Spark shares ``MOST_OFFSETS`` out by backlog, so while one topic catches up with
 millions of rows the others of its group get through slowly.
 """
@@ -23,8 +26,9 @@ import re
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +71,7 @@ log = logging.getLogger("penstock.ingest")
 MOST_OFFSETS = 500_000  # per micro-batch: bounds memory while catching up
 EVERY = dt.timedelta(milliseconds=200)
 _READERS = 2  # tasks of a small batch, as many as cores: one per partition costs more than it reads
+_MOST_HELD = 16 << 20  # bytes of a lane's rows that wait in memory for their commit
 _PATIENCE = 20.0  # seconds the batch in hand has to end before its jobs are cancelled
 
 Ends = Mapping[str, Mapping[int, int]]  # topic -> partition -> next offset
@@ -75,50 +80,84 @@ Ends = Mapping[str, Mapping[int, int]]  # topic -> partition -> next offset
 class Lane:
     """One topic on its way into one bronze table."""
 
-    def __init__(self, stream: Stream, topic: Topic, bronze: BronzeWriter) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        topic: Topic,
+        bronze: BronzeWriter,
+        every: dt.timedelta = dt.timedelta(0),
+    ) -> None:
         self.name = str(stream.name)
         self.topic = topic
         self.bronze = bronze
+        self.every = every  # how long rows may wait before they are committed
         self.batches = 0
         self.record_bytes = 0.0  # of a record in memory, as far as those seen so far tell
         self.failure: Exception | None = None
         bronze.topic_id = topic.topic_id
-        self.offsets = _start_offsets(topic, bronze)
+        self.offsets = _start_offsets(topic, bronze)  # what bronze holds
+        self._held: list[pa.Table] = []
+        self._reached = dict(self.offsets)  # with what is held
+        self._since = time.monotonic()  # the last commit
+        self._newest = dt.datetime.min.replace(tzinfo=dt.UTC)  # ingest time of what is held
 
     def go_on_from(self, before: Lane) -> None:
         """Keep the counts of an earlier query over the same topic."""
         self.batches, self.record_bytes = before.batches, before.record_bytes
 
     def fresh(self, ends: Mapping[int, int]) -> dict[int, int]:
-        """Of these ends those that lie beyond what bronze holds."""
-        return {part: end for part, end in ends.items() if end > self.offsets.get(part, 0)}
+        """Of these ends those that lie beyond what has come through here."""
+        return {part: end for part, end in ends.items() if end > self._reached.get(part, 0)}
+
+    def count(self, ends: Mapping[int, int]) -> int:
+        """How many offsets lie between what has come through here and these ends."""
+        return sum(end - self._reached.get(part, 0) for part, end in self.fresh(ends).items())
 
     def behind(self, ends: Mapping[int, int]) -> int:
         """How many offsets lie between bronze and these ends."""
-        return sum(end - self.offsets.get(part, 0) for part, end in self.fresh(ends).items())
+        return sum(max(0, end - self.offsets.get(part, 0)) for part, end in ends.items())
 
     # --- one micro-batch ------------------------------------------------------------------
     def take_rows(self, records: pa.Table, ends: Mapping[int, int], now: dt.datetime) -> None:
-        """Commit this topic's records, held in memory."""
-        identity = self._identity(now)
-        rows = identified_rows(records, **identity)
+        """Take this topic's records, held in memory; they are committed when that is due."""
+        rows = identified_rows(records, **self._identity(now))
         if rows.num_rows:
             self.record_bytes = rows.nbytes / rows.num_rows
-        rows = self.bronze.unseen(rows)
-        self._commit(write_arrow(rows, self.bronze.path), ends, rows, identity["ingested_at"])
+        self._held.append(rows)
+        self._reached |= ends
 
     def take_frame(self, records: DataFrame, ends: Mapping[int, int], now: dt.datetime) -> None:
-        """The same, written by Spark; the records may be of several topics."""
+        """The same, written by Spark at once; the records may be of several topics."""
+        self.flush()
         identity = self._identity(now)
         own = records.where((F.col("topic") == self.topic.name) & self._unseen())
         adds = spark_files(identified_frame(own, **identity), self.bronze.path)
-        self._commit(adds, ends, None, identity["ingested_at"])
+        self._reached |= ends
+        self._commit(adds, None, identity["ingested_at"])
+
+    @property
+    def is_due(self) -> bool:
+        """Are there rows that have waited long enough, or too many to wait?"""
+        if not self._held:
+            return False
+        waited = time.monotonic() - self._since >= self.every.total_seconds()
+        return waited or sum(rows.nbytes for rows in self._held) > _MOST_HELD
+
+    def flush(self) -> None:
+        """Commit what is held."""
+        if not self._held:
+            return
+        rows = self.bronze.unseen(pa.concat_tables(self._held))
+        newest = pc.max(rows["ingested_at"]).as_py() if rows.num_rows else None
+        self._commit(write_arrow(rows, self.bronze.path), rows, newest)
+        self._held = []
 
     def _identity(self, now: dt.datetime) -> dict[str, Any]:
+        self._newest = max(self.bronze.ingest_time(now), self._newest)
         return {
             "cluster_id": self.topic.cluster_id,
             "topic_id": self.topic.topic_id,
-            "ingested_at": self.bronze.ingest_time(now),
+            "ingested_at": self._newest,
         }
 
     def _unseen(self) -> Any:
@@ -130,15 +169,17 @@ class Lane:
         return condition
 
     def _commit(
-        self,
-        adds: list[Action],
-        ends: Mapping[int, int],
-        rows: pa.Table | None,
-        ingested_at: dt.datetime,
+        self, adds: list[Action], rows: pa.Table | None, ingested_at: dt.datetime | None
     ) -> None:
-        self.bronze.append(adds, ends, rows, ingested_at)
-        self.offsets = {**self.offsets, **ends}
+        self.bronze.append(adds, self._ends(), rows, ingested_at)
+        self.offsets = dict(self._reached)
+        self._since = time.monotonic()
         self.batches += 1
+
+    def _ends(self) -> dict[int, int]:
+        """The partitions that moved, and how far."""
+        known = self.offsets
+        return {part: end for part, end in self._reached.items() if end != known.get(part, 0)}
 
 
 def _start_offsets(topic: Topic, bronze: BronzeWriter) -> dict[int, int]:
@@ -233,8 +274,8 @@ class Ingest:
             self._taking.release()
         if self._query is not None:
             self._query.stop()
-        with self._taking:  # no batch of this query commits after this
-            pass
+        with self._taking, suppress(Exception):  # no batch of this query commits after this
+            self._flush(self._going())
         if self._checkpoint is not None:
             shutil.rmtree(self._checkpoint, ignore_errors=True)
 
@@ -252,10 +293,10 @@ class Ingest:
                 raise
 
     def take(self, records: DataFrame, ends: Ends) -> None:
-        """Commit one micro-batch, lane by lane. How big it is, is known from its offsets alone."""
-        going = [lane for lane in self.lanes if lane.failure is None]
+        """Take one micro-batch, lane by lane. How big it is, is known from its offsets alone."""
+        going = self._going()
         reached = {lane: lane.fresh(ends.get(lane.topic.name, {})) for lane in going}
-        due = {lane: lane.behind(to) for lane, to in reached.items() if to}
+        due = {lane: lane.count(to) for lane, to in reached.items() if to}
         if not due:
             return
         now = dt.datetime.now(dt.UTC)
@@ -268,19 +309,38 @@ class Ingest:
         else:
             with _kept(records, due) as held:
                 for lane in due:
-                    self._for_lane(lane, lane.take_frame, held, reached[lane], now)
+                    if self._for_lane(lane, lane.take_frame, held, reached[lane], now):
+                        self._on_commit(lane.name)
+        self._flush([lane for lane in self._going() if lane.is_due])
 
-    def _for_lane(self, lane: Lane, take: Callable[..., None], *what: Any) -> None:
+    def flush_due(self) -> None:
+        """Commit rows that waited long enough while no new ones came; not while a batch does it."""
+        if self._leaving or not self._taking.acquire(blocking=False):
+            return
+        try:
+            self._flush([lane for lane in self._going() if lane.is_due])
+        finally:
+            self._taking.release()
+
+    def _going(self) -> list[Lane]:
+        return [lane for lane in self.lanes if lane.failure is None]
+
+    def _flush(self, lanes: list[Lane]) -> None:
+        for lane in lanes:
+            if self._for_lane(lane, lane.flush):
+                self._on_commit(lane.name)
+
+    def _for_lane(self, lane: Lane, do: Callable[..., None], *what: Any) -> bool:
         """What fails in one lane stays there; Spark and the lease are everybody's."""
         try:
-            take(*what)
+            do(*what)
         except (LeaseLost, *BROKEN_TRANSFORM):
             raise
         except Exception as error:
             lane.failure = error
             self._on_trouble()
-            return
-        self._on_commit(lane.name)
+            return False
+        return True
 
     def _collected(self, records: DataFrame, due: Mapping[Lane, int]) -> pa.Table | None:
         """The records in memory; None when they turn out to be too many bytes for the driver."""

@@ -17,7 +17,7 @@ import datetime as dt
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,7 @@ __all__ = ["IngestGroup"]
 log = logging.getLogger("penstock.ingest")
 
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
+_AT_ONCE = dt.timedelta(0)
 _LOOK = 0.5  # seconds between two looks at the query
 _LOOK_AT_IDS = 10.0
 _PROVEN = 60.0  # after this long without trouble a failure is forgotten
@@ -121,6 +122,7 @@ class IngestGroup:
         on_commit: told the name of a stream after each of its commits.
         on_lease_lost: told once, when a table turns out to be another supervisor's.
         every: how often the query looks for new records.
+        waits: how long rows of a stream may wait before they are committed, if they may.
     """
 
     def __init__(
@@ -133,6 +135,7 @@ class IngestGroup:
         on_commit: Callable[[str], None],
         on_lease_lost: Callable[[], None],
         every: dt.timedelta = EVERY,
+        waits: Mapping[str, dt.timedelta] | None = None,
         topics: Topics | None = None,
         query: Callable[..., Ingest] = Ingest,
     ) -> None:
@@ -148,6 +151,7 @@ class IngestGroup:
         self._asking = threading.Lock()  # over what is asked for: wanted, every, restarts
         self._wanted = {str(stream.name): stream for stream in streams}
         self._every = every
+        self._waits = dict(waits or {})
         self._restarts: set[str] = set()
         self._looked_at_ids = 0.0
         self._stopping = threading.Event()
@@ -158,9 +162,15 @@ class IngestGroup:
     def start(self) -> None:
         self._thread.start()
 
-    def want(self, streams: Iterable[Stream], every: dt.timedelta | None = None) -> None:
+    def want(
+        self,
+        streams: Iterable[Stream],
+        every: dt.timedelta | None = None,
+        waits: Mapping[str, dt.timedelta] | None = None,
+    ) -> None:
         """What should run from now on, and how eagerly; may be said again and again."""
         with self._asking:
+            self._waits = dict(waits or self._waits)
             before = self._wanted, self._every
             self._wanted = {str(stream.name): stream for stream in streams}
             self._every = every or self._every
@@ -261,7 +271,9 @@ class IngestGroup:
         if self._query is None:
             return
         for lane in self._query.lanes:
+            lane.every = self._waits.get(lane.name, _AT_ONCE)
             self._members[lane.name].look()
+        self._query.flush_due()
         for name, error in self._query.trouble().items():
             _fail(self._members[name], error)
 
@@ -313,7 +325,8 @@ class IngestGroup:
     def _lane(self, member: _Member, topic: Topic | PenstockError) -> Lane:
         if isinstance(topic, PenstockError):
             raise topic
-        lane = Lane(member.stream, topic, self._bronze(member.stream.name))
+        waits = self._waits.get(member.name, _AT_ONCE)
+        lane = Lane(member.stream, topic, self._bronze(member.stream.name), waits)
         if member.lane is not None:
             lane.go_on_from(member.lane)
         return lane

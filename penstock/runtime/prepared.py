@@ -57,6 +57,7 @@ class Prepared:
         self._schema = to_arrow_schema(frame.schema)
         plan = _without_shuffles(session, frame._jdf.queryExecution().executedPlan())
         self._results: Any = frame._jdf.toArrowBatchRdd(plan)  # RDD of Arrow batches, as bytes
+        self._serve: Any = session._jvm.PythonRDD.collectAndServe  # type: ignore[union-attr]
         self._reusable = not (_keeps_results(plan) or _shuffles(self._results))
 
     def run(self, **rows: pa.Table) -> pa.Table:
@@ -66,11 +67,17 @@ class Prepared:
             return self._build(**fresh).toArrow()
         for name, table in rows.items():
             self._inputs[name].put(table)
-        batches = [
-            pa.ipc.read_record_batch(bytes(batch), self._schema)
-            for batch in self._results.collect()
-        ]
+        batches = [pa.ipc.read_record_batch(b, self._schema) for b in self._collected()]
         return pa.Table.from_batches(batches, self._schema)
+
+    def _collected(self) -> Iterator[bytes]:
+        """Through a socket: py4j stalls for 40 ms on anything longer than a few kilobytes."""
+        from pyspark.serializers import NoOpSerializer
+        from pyspark.util import _load_from_socket
+
+        served = self._serve(self._results)
+        batches: Iterator[bytes] = _load_from_socket(served, NoOpSerializer())
+        return batches
 
 
 class _Exchangeable:

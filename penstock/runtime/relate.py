@@ -13,7 +13,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["connection", "distinct", "matching", "members", "minus", "quoted", "same"]
+__all__ = ["among", "connection", "distinct", "matching", "members", "minus", "quoted", "same"]
 
 _local = threading.local()
 
@@ -64,14 +64,23 @@ def matching(rows: pa.Table, scopes: pa.Table, *, within: bool = True) -> pa.Tab
     """The rows whose values are among the scopes (or not), null being equal to null."""
     if rows.num_rows == 0 or scopes.num_rows == 0:
         return rows.slice(0, 0) if within else rows
+    found = among(rows, scopes)
+    return rows.filter(pa.array(found if within else ~found))
+
+
+def among(rows: pa.Table, scopes: pa.Table) -> np.ndarray:
+    """Which of the rows have values that are among the scopes."""
+    marked = np.zeros(rows.num_rows, bool)
+    if rows.num_rows == 0 or scopes.num_rows == 0:
+        return marked
     on = same("r", "s", scopes.column_names)
-    verb = "semi" if within else "anti"
-    # The order of rows is kept: what is computed from them must not depend on a hash table's.
-    numbered = rows.append_column("_row", pa.array(range(rows.num_rows), pa.int64()))  # noqa: F841
+    named = rows.select(scopes.column_names)
+    numbered = named.append_column("_row", pa.array(range(rows.num_rows), pa.int64()))  # noqa: F841
     found = connection().sql(
-        f"select r._row from numbered r {verb} join scopes s on {on} order by 1"  # noqa: S608
+        f"select r._row from numbered r semi join scopes s on {on}"  # noqa: S608
     )
-    return rows.take(found.to_arrow_table()["_row"])
+    marked[found.to_arrow_table()["_row"].to_numpy()] = True
+    return marked
 
 
 def same(left: str, right: str, columns: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -33,7 +34,7 @@ from penstock.runtime.registry import Revision, State, Task
 from penstock.runtime.schemas import SchemaRegistry
 from penstock.runtime.source import Source
 from penstock.runtime.tasks import VERBS
-from penstock.runtime.worker import FollowWorker, Order, Worker
+from penstock.runtime.worker import FollowWorker, Order, Turns, Worker
 from penstock.runtime.writer import RevisionWriter
 from penstock.settings import Settings
 
@@ -73,6 +74,7 @@ class Streams:
         self._restarts: dict[str, int] | None = None
         self._leaving: set[str] = set()
         self._ingest: IngestGroup | None = None
+        self._turns = Turns(max(1, (os.cpu_count() or 2) - 1))
         self._given: set[int] = set()  # tasks handed to a worker
         self._answers: queue.SimpleQueue[tuple[int, dict[str, Any], bool]] = queue.SimpleQueue()
 
@@ -110,7 +112,8 @@ class Streams:
     def _take_in(self, topics: dict[str, tuple[Stream, dt.timedelta]]) -> None:
         """All topics in one query, looked at as often as the most eager of their readers asks."""
         streams = [stream for stream, _ in topics.values()]
-        eager = max(EVERY, min((every for _, every in topics.values()), default=EVERY))
+        waits = {name: every for name, (_, every) in topics.items()}
+        eager = max(EVERY, min(waits.values(), default=EVERY))
         if self._ingest is None:
             self._ingest = IngestGroup(
                 self.session,
@@ -120,10 +123,11 @@ class Streams:
                 on_commit=lambda name: self._waker(name)(),
                 on_lease_lost=self._on_lease_lost,
                 every=eager,
+                waits=waits,
             )
             self._ingest.start()
         else:
-            self._ingest.want(streams, eager)
+            self._ingest.want(streams, eager, waits)
 
     def _asked_to_restart(self, wishes: dict[str, tuple[bool, int]]) -> list[str]:
         """Streams whose restart was asked for since the last look; what came before us is done."""
@@ -262,7 +266,8 @@ class Streams:
             return self._follower(revision, catalog)
 
         every = _waits(revision, catalog.tables[TableName.parse(revision.table)])
-        return FollowWorker(own, make, self._on_lease_lost, self._waker(own), every)
+        wake = self._waker(own)
+        return FollowWorker(own, make, self._on_lease_lost, wake, every=every, turns=self._turns)
 
     def _follower(self, revision: Revision, catalog: Catalog) -> Follower:
         definition = catalog.tables[TableName.parse(revision.table)]

@@ -12,7 +12,8 @@ import queue
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +23,35 @@ from penstock.errors import ForeignCommit, LeaseLost, TransformError, UsageError
 from penstock.runtime.follow import Follower
 from penstock.runtime.replay import expire
 
-__all__ = ["FollowWorker", "Order", "Worker"]
+__all__ = ["FollowWorker", "Order", "Turns", "Worker"]
 
 log = logging.getLogger("penstock.worker")
 
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 _TIDY = 3600.0  # seconds between two looks for what has outlived its retention
 _IDLE = 1.0  # a follower looks by itself this often, should a wake-up be missed
+
+
+class Turns:
+    """Tables whose rows may wait go one after the other, so that one in a hurry finds a free core.
+
+    Nobody waits for ever: whoever had to wait for ``patience`` seconds goes ahead all the same, so
+    a table that catches up for minutes holds up no other.
+    """
+
+    def __init__(self, at_once: int, patience: float = 5.0) -> None:
+        self._free = threading.Semaphore(at_once)
+        self._patience = patience
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Do something in one's turn."""
+        mine = self._free.acquire(timeout=self._patience)
+        try:
+            yield
+        finally:
+            if mine:
+                self._free.release()
 
 
 @dataclass(frozen=True)
@@ -133,6 +156,7 @@ class FollowWorker(Worker):
 
     Args:
         every: how long new input may wait; None: until it is asked for.
+        turns: taken with the others that may wait.
     """
 
     def __init__(
@@ -141,9 +165,12 @@ class FollowWorker(Worker):
         make: Callable[[], Follower],
         on_lease_lost: Callable[[], None],
         on_commit: Callable[[], None],
+        *,
         every: dt.timedelta | None = dt.timedelta(0),
+        turns: Turns | None = None,
     ) -> None:
         super().__init__(name, on_lease_lost)
+        self._turns = turns
         self._make = make
         self._on_commit = on_commit
         self.every = every
@@ -179,7 +206,9 @@ class FollowWorker(Worker):
             follower.close()
 
     def _advance(self, follower: Follower) -> None:
-        if follower.advance():
+        with self._turns.one() if self._turns is not None and self.every else nullcontext():
+            moved = follower.advance()
+        if moved:
             self._moved()
             self._on_commit()
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.oracles.shapes import DECODED, TABLES
 
-CONTINUOUS = {"silver.trades", "gold.stock_stats"}
+CONTINUOUS = {"silver.trades"}
 
 
 def test_nothing_is_broken_and_every_table_has_a_shape(jobs):

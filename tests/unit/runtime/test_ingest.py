@@ -62,10 +62,10 @@ class Held:
 def lane(tmp_path):
     """Opens a lane of topic ``name``, two partitions unless told otherwise."""
 
-    def open_lane(name: str, *, token: int = 1, topic_id: str | None = None, table: str = ""):
+    def open_lane(name, *, token=1, topic_id=None, table="", every=dt.timedelta(0)):
         stream = SimpleNamespace(name=TableName("bronze", table or name), topic=name)
         topic = Topic(name, topic_id or f"id-{name}", "cluster", {0: 0, 1: 0}, {0: 99, 1: 99})
-        return Lane(stream, topic, BronzeWriter(tmp_path, stream.name, token=token))
+        return Lane(stream, topic, BronzeWriter(tmp_path, stream.name, token=token), every)
 
     return open_lane
 
@@ -213,6 +213,7 @@ def test_ingest_time_never_goes_back_in_a_table(lane):
     def take(one: Lane, offset: int, minutes: int) -> None:
         now = NOON + dt.timedelta(minutes=minutes, microseconds=123_457)
         one.take_rows(records(("a", 0, offset)), {0: offset + 1}, now)
+        one.flush()
 
     first = lane("a")
     take(first, 0, 0)
@@ -228,3 +229,42 @@ def test_ingest_time_never_goes_back_in_a_table(lane):
     ] * 2 + [newest - NOON] * 3
     table = DeltaTable(str(first.bronze.path))
     assert table.transaction_version(INGESTED) == int(newest.timestamp()) * 1_000_000 + 123_457
+
+
+# --- rows that may wait -------------------------------------------------------------------------
+def test_rows_nobody_is_in_a_hurry_for_are_held_and_committed_together(lane):
+    one = lane("a", every=dt.timedelta(hours=1))
+    before = one.bronze.log.version
+    one.take_rows(records(("a", 0, 0)), {0: 1}, NOON)
+    one.take_rows(records(("a", 0, 1), ("a", 1, 0)), {0: 2, 1: 1}, NOON - dt.timedelta(minutes=1))
+    assert not one.is_due
+    assert (one.count({0: 2, 1: 1}), one.behind({0: 2, 1: 1})) == (0, 3)  # read, not yet in bronze
+    one.every = dt.timedelta(0)
+    assert one.is_due
+    one.flush()
+    assert one.bronze.log.version == before + 1
+    assert (one.offsets, one.behind({0: 2, 1: 1})) == ({0: 2, 1: 1}, 0)
+    rows = DeltaTable(str(one.bronze.path)).to_pyarrow_table()
+    assert sorted(zip(rows["partition"].to_pylist(), rows["offset"].to_pylist(), strict=True)) == [
+        (0, 0),
+        (0, 1),
+        (1, 0),
+    ]
+    assert set(rows["ingested_at"].to_pylist()) == {NOON}  # the clock went back meanwhile
+
+
+def test_held_rows_are_read_again_after_a_crash(lane):
+    one = lane("a", every=dt.timedelta(hours=1))
+    one.take_rows(records(("a", 0, 0)), {0: 1}, NOON)
+    after = lane("a", token=2)
+    assert after.count({0: 1}) == 1
+    after.take_rows(records(("a", 0, 0)), {0: 1}, NOON)
+    after.flush()
+    assert DeltaTable(str(one.bronze.path)).to_pyarrow_table().num_rows == 1
+
+
+def test_many_held_bytes_do_not_wait(lane, monkeypatch):
+    one = lane("a", every=dt.timedelta(hours=1))
+    monkeypatch.setattr(ingest, "_MOST_HELD", 10)
+    one.take_rows(records(("a", 0, 0)), {0: 1}, NOON)
+    assert one.is_due

@@ -56,6 +56,9 @@ class Query:
     def trouble(self) -> dict[str, Exception]:
         return self.broken
 
+    def flush_due(self) -> None:
+        pass
+
     def progress(self):
         return {"triggerExecution": 5}, {lane.topic.name: {0: 9} for lane in self.lanes}
 
