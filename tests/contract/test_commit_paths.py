@@ -126,9 +126,9 @@ def test_a_crash_before_the_commit_leaves_nothing_behind(spark, tmp_path, jobs, 
 def test_what_no_single_row_explains_parks_the_table(spark):
     from penstock.errors import TransformError
 
-    def build(some: pa.Table):
+    def attempt(some: pa.Table):
         frame = spark.createDataFrame(some)
-        return frame.selectExpr("assert_true(count(*) over () < 3) as fine")
+        return frame.selectExpr("assert_true(count(*) over () < 3) as fine").toArrow()
 
     with pytest.raises(TransformError, match="not because of any single row"):
-        compute.isolate(build, sample(4), "gold.echo")
+        compute.isolate(attempt, sample(4), "gold.echo")

@@ -1,0 +1,156 @@
+"""A prepared plan answers every batch as a plan made for it would, whatever its shape."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from penstock.runtime import prepared
+from penstock.runtime.prepared import Prepared, to_frame
+
+pytestmark = pytest.mark.spark
+
+ROWS = pa.schema(
+    [
+        ("k", pa.int64()),
+        ("v", pa.decimal128(12, 4)),
+        ("at", pa.timestamp("us", tz="UTC")),
+        ("tags", pa.list_(pa.string())),
+    ]
+)
+NOON = dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)
+
+
+def rows(*keys: int | None) -> pa.Table:
+    listed = [
+        {"k": k, "v": Decimal(n), "at": NOON + dt.timedelta(seconds=n), "tags": ["a"] * n}
+        for n, k in enumerate(keys)
+    ]
+    return pa.Table.from_pylist(listed, ROWS)
+
+
+def plain(a):
+    return a.select("k", (F.col("v") * 2).alias("w"), "at", F.size("tags").alias("n"))
+
+
+def filtered(a):
+    return plain(a.where(F.col("k") > 1))
+
+
+def exploded(a):
+    return a.select("k", F.explode("tags").alias("tag"))
+
+
+def grouped(a):
+    return a.groupBy("k").agg(F.sum("v").alias("s"), F.countDistinct("at").alias("n"))
+
+
+def ranked(a):
+    within = Window.partitionBy("k").orderBy(F.col("at").desc())
+    return a.withColumn("r", F.row_number().over(within)).where("r = 1").drop("tags")
+
+
+def distinct_union(a):
+    return a.select("k").union(a.select(F.col("k") + 1)).distinct()
+
+
+def limited(a):
+    return a.select("k").union(a.select("k")).orderBy("k").limit(3)
+
+
+def global_mean(a):
+    return a.agg(F.avg("v").alias("mean"), F.count("k").alias("n"))
+
+
+def sub_query(a):
+    return a.sparkSession.sql("select k from {a} where v >= (select avg(v) from {a})", a=a)
+
+
+def with_udf(a):
+    @F.udf("long")
+    def twice(k):
+        return None if k is None else k * 2
+
+    return a.select("k", twice("k").alias("kk"))
+
+
+SHAPES = (
+    plain,
+    filtered,
+    exploded,
+    grouped,
+    ranked,
+    distinct_union,
+    limited,
+    global_mean,
+    sub_query,
+    with_udf,
+)
+BATCHES = (
+    rows(1, 2, 2, None),
+    rows(5),
+    rows(),
+    rows(*([7, 8, 9] * 50)),
+    pa.concat_tables([rows(), rows(1), rows(), rows(2, 3)]),
+    rows(1, 2, 2, None),
+)
+
+
+def bag(table: pa.Table) -> list[str]:
+    return sorted(map(str, table.to_pylist()))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+def test_every_batch_is_answered_as_by_a_plan_of_its_own(spark, shape):
+    plan = Prepared(spark, {"a": ROWS}, shape)
+    for batch in BATCHES:
+        assert bag(plan.run(a=batch)) == bag(shape(to_frame(spark, batch)).toArrow())
+
+
+@pytest.mark.parametrize("how", ["left", "inner", "full", "left_anti"])
+def test_joins_of_two_inputs(spark, how):
+    def join(a, b):
+        return a.drop("tags").join(b.select("k", F.col("v").alias("other")), "k", how)
+
+    plan = Prepared(spark, {"a": ROWS, "b": ROWS}, join)
+    assert plan._reusable
+    for a, b in [(rows(1, 2, 2), rows(2, 3)), (rows(2), rows()), (rows(), rows(2)), (rows(3),) * 2]:
+        direct = join(to_frame(spark, a), to_frame(spark, b))
+        assert bag(plan.run(a=a, b=b)) == bag(direct.toArrow())
+
+
+@pytest.mark.parametrize(
+    ("shape", "reusable"),
+    [(plain, True), (grouped, True), (ranked, True), (sub_query, False), (limited, None)],
+    ids=lambda given: getattr(given, "__name__", str(given)),
+)
+def test_what_keeps_results_is_not_run_again(spark, shape, reusable):
+    plan = Prepared(spark, {"a": ROWS}, shape)
+    if reusable is not None:
+        assert plan._reusable == reusable
+    broadcast = Prepared(
+        spark, {"a": ROWS}, lambda a: a.drop("tags").join(F.broadcast(a.select("k")), "k")
+    )
+    assert not broadcast._reusable
+
+
+def test_a_big_batch_goes_the_ordinary_way(spark, monkeypatch):
+    plan = Prepared(spark, {"a": ROWS}, grouped)
+    monkeypatch.setattr(prepared, "MOST_BYTES", 100)
+    monkeypatch.setattr(plan, "_collected", None)  # would fail if it were asked
+    batch = rows(*range(50))
+    assert bag(plan.run(a=batch)) == bag(grouped(to_frame(spark, batch)).toArrow())
+
+
+def test_a_batch_that_fails_spoils_no_later_one(spark):
+    plan = Prepared(spark, {"a": ROWS}, lambda a: a.select((F.lit(10) / F.col("k")).alias("q")))
+    assert plan.run(a=rows(5))["q"].to_pylist() == [2.0]
+    with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO"):
+        plan.run(a=rows(5, 0))
+    assert plan.run(a=rows(2, 5))["q"].to_pylist() == [5.0, 2.0]
