@@ -20,6 +20,7 @@ class Airflow(Service):
     """Its home is its folder in ``etc``; DAGs come from the project, logs go to the stack's."""
 
     name = "airflow"
+    niceness = 10  # a task takes seconds of CPU to begin; streams must not wait for it
 
     @property
     def _passwords(self) -> Path:

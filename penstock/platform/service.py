@@ -8,6 +8,7 @@ configuration changed is restarted, so that the files in ``infra`` are what runs
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import signal
 import subprocess
@@ -55,6 +56,7 @@ class Service(ABC):
 
     name: ClassVar[str]
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
+    niceness: ClassVar[int] = 0  # who may be kept waiting for a core, as the system counts it
 
     def __init__(self, settings: Settings, spec: PlatformSpec) -> None:
         self.settings = settings
@@ -146,6 +148,8 @@ class Service(ABC):
         self._log_start = self.log.stat().st_size if self.log.is_file() else 0
         self._process = spawn(self.command(), log=self.log, cwd=self.cwd, env=self.environment())
         pid = self._process.pid
+        if self.niceness:
+            os.setpriority(os.PRIO_PGRP, pid, self.niceness)
         self.pid_file.write(Recorded(pid, birth_of(pid) or "gone", config))
         self._until_ready(report)
         report("setting up")

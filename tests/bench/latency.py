@@ -112,7 +112,18 @@ def measure(rate: float, seconds: float, warm_up: float) -> dict:
         "p90": _quantile(steady, 0.9),
         "p99": _quantile(steady, 0.99),
         "max": _quantile(steady, 1.0),
+        "slowest": _slowest(latencies, began.value),
     }
+
+
+def _slowest(latencies: list[tuple[float, float]], began: float) -> list[str]:
+    """When the worst were: what comes back every minute has a cause."""
+    worst: dict[int, float] = {}
+    for at, delay in latencies:
+        second = int(at - began)
+        worst[second] = max(delay, worst.get(second, 0.0))
+    listed = sorted(worst.items(), key=lambda item: -item[1])[:8]
+    return [f"{delay:.1f} s at {second} s" for second, delay in sorted(listed)]
 
 
 def _quantile(values: list[float], share: float) -> float:
