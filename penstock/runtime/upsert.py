@@ -15,7 +15,8 @@ import json
 import re
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ __all__ = ["Buckets", "Spans", "Upserts"]
 
 MOST_ROWS = 2048  # of a bucket's file, unless one scope alone has more
 MOST_BITS = 16
+MOST_REMEMBERED = 8 << 20  # bytes of rows of one table kept in memory beside their files
 IS_FINAL = "is_final"
 
 
@@ -55,6 +57,8 @@ class Upserts(ABC):
         self.keys = list(keys)
         table = DeltaTable(str(path), version=version)
         self.files: dict[str, _File] = {}
+        self._lately: OrderedDict[str, pa.Table] = OrderedDict()
+        self._remembered = 0  # bytes
         for add in pa.table(table.get_add_actions(flatten=False)).to_pylist():
             self._learn(self._described(add["path"], add["size_bytes"], add))
 
@@ -63,8 +67,8 @@ class Upserts(ABC):
     def _described(self, path: str, size: int, add: dict[str, Any]) -> _File: ...
 
     @abstractmethod
-    def _placed(self, rows: pa.Table) -> list[Action]:
-        """Write rows to files."""
+    def _placed(self, added: pa.Table, kept: list[tuple[_File, pa.Table]]) -> list[Action]:
+        """Write new rows, and those kept of files that go, to files."""
 
     @abstractmethod
     def _holders(self, rows: pa.Table) -> list[_File]:
@@ -87,19 +91,17 @@ class Upserts(ABC):
         taken = members(pa.concat_tables([self.schema.empty_table(), *tables]), gone)
         if int(taken.sum()) < gone.num_rows:
             raise AssertionError(f"rows to remove are not in {self.path}")
-        kept: list[pa.Table] = [change.added]
-        left: list[_File] = []
+        kept: list[tuple[_File, pa.Table]] = []
         start = 0
         for file, rows in zip(candidates, tables, strict=True):
             hit = taken[start : start + rows.num_rows]
             start += rows.num_rows
             if hit.any() or file.path in merged:
-                left.append(file)
-                kept.append(rows.filter(pa.array(~hit)))
-        placed = self._placed(pa.concat_tables(kept))
-        removed = [removal(file.path, file.size) for file in left]
-        told = write_changes(change, self.keys, self.path) if left else []
-        for file in left:
+                kept.append((file, rows.filter(pa.array(~hit))))
+        placed = self._placed(change.added, kept)
+        removed = [removal(file.path, file.size) for file, _ in kept]
+        told = write_changes(change, self.keys, self.path) if kept else []
+        for file, _ in kept:
             self._forget(file)
         for action in placed:
             add = action["add"]
@@ -107,14 +109,39 @@ class Upserts(ABC):
         return [*removed, *placed, *told]
 
     def read(self, files: Iterable[_File]) -> pa.Table:
-        paths = [self.path / file.path for file in files]
-        return pa.concat_tables([self.schema.empty_table(), *read_files(paths, self.schema)])
+        return pa.concat_tables([self.schema.empty_table(), *map(self._rows_in, files)])
+
+    def _rows_in(self, file: _File) -> pa.Table:
+        """From memory if they passed through it lately: a file never changes."""
+        if file.path not in self._lately:
+            (rows,) = read_files([self.path / file.path], self.schema)
+            self._remember(file.path, rows)
+            return rows
+        self._lately.move_to_end(file.path)
+        return self._lately[file.path]
+
+    def _written(self, rows: pa.Table, prefix: str = "part") -> list[Action]:
+        actions = write_arrow(rows, self.path, prefix)
+        for action in actions:
+            self._remember(action["add"]["path"], rows)
+        return actions
+
+    def _remember(self, path: str, rows: pa.Table) -> None:
+        if rows.nbytes > MOST_REMEMBERED // 4:
+            return
+        self._lately[path] = rows.combine_chunks()
+        self._remembered += self._lately[path].nbytes
+        while self._remembered > MOST_REMEMBERED:
+            _, old = self._lately.popitem(last=False)
+            self._remembered -= old.nbytes
 
     def _learn(self, file: _File) -> None:
         self.files[file.path] = file
 
     def _forget(self, file: _File) -> None:
         del self.files[file.path]
+        old = self._lately.pop(file.path, None)
+        self._remembered -= old.nbytes if old is not None else 0
 
 
 class Buckets(Upserts):
@@ -152,18 +179,32 @@ class Buckets(Upserts):
     def _joins(self, added: pa.Table) -> list[_File]:
         return self._home_files(_codes(added, self.by))
 
-    def _placed(self, rows: pa.Table) -> list[Action]:
-        codes = _codes(rows, self.by)
-        members: dict[tuple[int, int], list[int]] = {}
+    def _placed(self, added: pa.Table, kept: list[tuple[_File, pa.Table]]) -> list[Action]:
+        parts: dict[tuple[int, int], list[pa.Table]] = {}
+        codes = _codes(added, self.by)
+        homes: dict[tuple[int, int], list[int]] = {}
         for index, code in enumerate(codes):
-            home = self._home(code) or self._new_home(code)
-            members.setdefault(home, []).append(index)
+            homes.setdefault(self._home(code) or self._new_home(code), []).append(index)
+        for home, indices in homes.items():
+            parts[home] = [added.take(pa.array(indices, pa.int64()))]
+        for file, rows in kept:  # where they belong is known: what is kept costs no hash
+            parts.setdefault(self._place_of(file), []).append(rows)
         actions: list[Action] = []
-        for home, indices in members.items():
-            for (bits, bucket), some in _split(home, indices, codes):
-                part = rows.take(pa.array(some, pa.int64()))
-                actions += write_arrow(part, self.path, f"b{bits:02d}-{bucket:04x}")
+        for home, tables in parts.items():
+            for (bits, bucket), part in self._fitting(home, pa.concat_tables(tables)):
+                actions += self._written(part, f"b{bits:02d}-{bucket:04x}")
         return actions
+
+    def _fitting(
+        self, home: tuple[int, int], rows: pa.Table
+    ) -> Iterator[tuple[tuple[int, int], pa.Table]]:
+        """The rows of a bucket as files that are not too big."""
+        if rows.num_rows <= MOST_ROWS:
+            yield home, rows
+            return
+        codes = _codes(rows, self.by)
+        for place, some in _split(home, list(range(rows.num_rows)), codes):
+            yield place, rows.take(pa.array(some, pa.int64()))
 
     def _new_home(self, code: int) -> tuple[int, int]:
         """For a code no file covers: as coarse as the buckets beside it allow."""
@@ -261,13 +302,14 @@ class Spans(Upserts):
     def _joins(self, added: pa.Table) -> list[_File]:
         return []
 
-    def _placed(self, rows: pa.Table) -> list[Action]:
+    def _placed(self, added: pa.Table, kept: list[tuple[_File, pa.Table]]) -> list[Action]:
+        rows = pa.concat_tables([added, *(some for _, some in kept)])
         if IS_FINAL not in rows.column_names:
-            return write_arrow(rows, self.path)
+            return self._written(rows)
         final = rows[IS_FINAL]
         return [
-            *write_arrow(rows.filter(final), self.path),
-            *write_arrow(rows.filter(pc.invert(final)), self.path, "open"),
+            *self._written(rows.filter(final)),
+            *self._written(rows.filter(pc.invert(final)), "open"),
         ]
 
     def _described(self, path: str, size: int, add: dict[str, Any]) -> _File:
