@@ -28,7 +28,7 @@ _CONF = {
     "spark.sql.adaptive.enabled": "false",  # its extra stages cost tiny batches more than they save
     # Spark keeps 100 compiled pieces of plans by default, fewer than our tables together have:
     # then every batch of every table is compiled anew, by Janino and by the JIT.
-    "spark.sql.codegen.cache.maxEntries": "10000",
+    "spark.sql.codegen.cache.maxEntries": "2000",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Rows from memory are always an RDD: as literals of the plan they would be planned with it.
     "spark.sql.execution.arrow.localRelationThreshold": "0",

@@ -61,18 +61,18 @@ def _reader(schema_json: str, format_: Format) -> ReadMessage:
         try:
             return read(value)
         except Misfit as misfit:
-            return Message(error=str(misfit)[:_LONGEST_REASON])
+            return Message(error=_text(str(misfit)))
         except RecursionError:
             return Message(error="is nested too deep")
         except Exception as error:
-            return Message(error=_reason(error))
+            return Message(error=_text(f"{type(error).__name__}: {error}"))
 
     return guarded
 
 
-def _reason(error: Exception) -> str:
-    text = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
-    return text.encode("utf-8", "replace").decode()
+def _text(reason: str) -> str:
+    """A reason that can be written down, whatever characters the message gave it."""
+    return reason[:_LONGEST_REASON].encode("utf-8", "replace").decode()
 
 
 def _plain(type_: Type, format_: Format) -> ReadMessage:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, PythonException
 
 from penstock.errors import TransformError
 from penstock.runtime.delta_log import Action
@@ -45,7 +45,7 @@ MOST_BROKEN_ROWS = 64
 # How a transform that fails shows itself; whether data is to blame, its words tell.
 BROKEN_TRANSFORM = (PySparkException, Py4JJavaError)
 # SQLSTATE class 22 is "data exception", P0001 an assertion of the author's.
-_DATA_ERROR = re.compile(r"SQLSTATE: (22|P0001)|PythonException|ArithmeticException|UDF")
+_DATA_ERROR = re.compile(r"SQLSTATE: (22|P0001)|ArithmeticException|FAILED_EXECUTE_UDF")
 
 
 @dataclass
@@ -116,8 +116,16 @@ def _attempt(attempt: Callable[[pa.Table], object], rows: pa.Table) -> str | Non
     try:
         attempt(rows)
     except BROKEN_TRANSFORM as error:
-        if not _DATA_ERROR.search(str(error)):
+        if not isinstance(error, PythonException) and not _DATA_ERROR.search(str(error)):
             raise  # a full disk or a lost worker condemns no row: it is tried again
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        return lines[0][:500] if lines else type(error).__name__
+        return _gist(error)
     return None
+
+
+def _gist(error: Exception) -> str:
+    """The line that says what happened: the first, or the one below Python's indented trace."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    if isinstance(error, PythonException):
+        trace = [index for index, line in enumerate(lines) if line[0].isspace()]
+        lines = lines[trace[-1] + 1 :] if trace else lines
+    return lines[0][:500] if lines else type(error).__name__

@@ -72,6 +72,7 @@ MOST_OFFSETS = 500_000  # per micro-batch: bounds memory while catching up
 EVERY = dt.timedelta(milliseconds=200)
 _READERS = 2  # tasks of a small batch, as many as cores: one per partition costs more than it reads
 _MOST_HELD = 16 << 20  # bytes of a lane's rows that wait in memory for their commit
+_MOST_PIECES = 64  # and in how many tables
 _PATIENCE = 20.0  # seconds the batch in hand has to end before its jobs are cancelled
 
 Ends = Mapping[str, Mapping[int, int]]  # topic -> partition -> next offset
@@ -97,6 +98,7 @@ class Lane:
         bronze.topic_id = topic.topic_id
         self.offsets = _start_offsets(topic, bronze)  # what bronze holds
         self._held: list[pa.Table] = []
+        self._held_bytes = 0
         self._reached = dict(self.offsets)  # with what is held
         self._since = time.monotonic()  # the last commit
         self._newest = dt.datetime.min.replace(tzinfo=dt.UTC)  # ingest time of what is held
@@ -124,6 +126,9 @@ class Lane:
         if rows.num_rows:
             self.record_bytes = rows.nbytes / rows.num_rows
         self._held.append(rows)
+        self._held_bytes += rows.nbytes
+        if len(self._held) >= _MOST_PIECES:  # small tables weigh far more than their rows
+            self._held = [pa.concat_tables(self._held).combine_chunks()]
         self._reached |= ends
 
     def take_frame(self, records: DataFrame, ends: Mapping[int, int], now: dt.datetime) -> None:
@@ -141,16 +146,16 @@ class Lane:
         if not self._held:
             return False
         waited = time.monotonic() - self._since >= self.every.total_seconds()
-        return waited or sum(rows.nbytes for rows in self._held) > _MOST_HELD
+        return waited or self._held_bytes > _MOST_HELD
 
     def flush(self) -> None:
         """Commit what is held."""
         if not self._held:
             return
-        rows = self.bronze.unseen(pa.concat_tables(self._held))
+        rows = self.bronze.unseen(pa.concat_tables(self._held).combine_chunks())
         newest = pc.max(rows["ingested_at"]).as_py() if rows.num_rows else None
         self._commit(write_arrow(rows, self.bronze.path), rows, newest)
-        self._held = []
+        self._held, self._held_bytes = [], 0
 
     def _identity(self, now: dt.datetime) -> dict[str, Any]:
         self._newest = max(self.bronze.ingest_time(now), self._newest)
@@ -304,7 +309,8 @@ class Ingest:
         if rows is not None:
             parts = split_by_topic(rows)
             for lane in due:
-                own = parts.get(lane.topic.name, rows.slice(0, 0))  # offsets may move without a row
+                # Offsets may move without a row; and a slice of none would keep all the others.
+                own = parts.get(lane.topic.name, rows.schema.empty_table())
                 self._for_lane(lane, lane.take_rows, own, reached[lane], now)
         else:
             with _kept(records, due) as held:

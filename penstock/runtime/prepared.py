@@ -5,13 +5,16 @@ a plan that is the same every time. How it works: the plan is built once over in
 be exchanged. An input is one partition of an RDD; putting other rows there and running the RDD that
 Spark made of the plan is a new batch, without any planning. Because inputs are one partition,
 nothing needs a shuffle: where the plan has one, its rows are put together instead. What it does not
-do: guess. A plan that keeps results of its own between runs (a broadcast, a sub-query), or rows too
-many to be handed over this way, is built and run the ordinary way, and the result is the same.
+do: guess. A plan that keeps results of its own between runs (a broadcast, a sub-query, a cached
+frame), or rows too many to be handed over this way, is built and run the ordinary way, and the
+result is the same.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,10 +22,11 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Prepared", "to_frame"]
+__all__ = ["Prepared", "jobs_begun", "to_frame"]
 
 MOST_BYTES = 4 << 20  # handed over through py4j; more is quicker through a socket
 _BATCH_ROWS = 10_000  # of an Arrow batch, as Spark makes them
+_GROUP = "spark.jobGroup.id"
 
 
 def to_frame(session: SparkSession, rows: pa.Table) -> DataFrame:
@@ -53,16 +57,19 @@ class Prepared:
         self._session = session
         self._build = build
         self._inputs = {name: _Exchangeable(session, schema) for name, schema in schemas.items()}
-        frame = build(**{name: given.frame for name, given in self._inputs.items()})
+        self._serve: Any = session._jvm.PythonRDD.collectAndServe  # type: ignore[union-attr]
+        self._results: Any = None  # an RDD of Arrow batches, as bytes; None: nothing to reuse
+        with jobs_begun(session) as begun:
+            frame = build(**{name: given.frame for name, given in self._inputs.items()})
         self._schema = to_arrow_schema(frame.schema)
         plan = _without_shuffles(session, frame._jdf.queryExecution().executedPlan())
-        self._results: Any = frame._jdf.toArrowBatchRdd(plan)  # RDD of Arrow batches, as bytes
-        self._serve: Any = session._jvm.PythonRDD.collectAndServe  # type: ignore[union-attr]
-        self._reusable = not (_keeps_results(plan) or _shuffles(self._results))
+        if not begun() and not _keeps_results(plan):
+            results = frame._jdf.toArrowBatchRdd(plan)
+            self._results = None if _keeps_rows(results) else results
 
     def run(self, **rows: pa.Table) -> pa.Table:
         """The transform's answer over these rows."""
-        if not self._reusable or sum(table.nbytes for table in rows.values()) > MOST_BYTES:
+        if self._results is None or sum(table.nbytes for table in rows.values()) > MOST_BYTES:
             fresh = {name: to_frame(self._session, table) for name, table in rows.items()}
             return self._build(**fresh).toArrow()
         for name, table in rows.items():
@@ -89,14 +96,27 @@ class _Exchangeable:
 
     def __init__(self, session: SparkSession, schema: pa.Schema) -> None:
         from pyspark.sql import DataFrame
+        from pyspark.sql.pandas.serializers import ArrowStreamSerializer
         from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-        self._schema = to_arrow_schema(from_arrow_schema(schema))
+        declared = from_arrow_schema(schema)
+        self._schema = to_arrow_schema(declared)
         jvm: Any = session._jvm
         self._list = jvm.java.util.ArrayList  # looked up once: every dot is a round trip
         self._to_seq = jvm.PythonUtils.toSeq
-        one = pa.table([pa.nulls(1, field.type) for field in schema], schema=schema)
-        plan = session.createDataFrame(one)._jdf.queryExecution().analyzed()
+        # As createDataFrame does it; but that would hand over no batch for no rows, and with no
+        # batch there is no partition.
+        none = pa.RecordBatch.from_arrays(
+            [pa.array([], field.type) for field in self._schema], schema=self._schema
+        )
+        handed: Any = session.sparkContext._serialize_to_jvm(
+            [none],
+            ArrowStreamSerializer(),
+            jvm.PythonSQLUtils.readArrowStreamFromFile,
+            jvm.ArrowIteratorServer,
+        )
+        java = jvm.PythonSQLUtils.toDataFrame(handed, declared.json(), session._jsparkSession)
+        plan = java.queryExecution().analyzed()
         self._partition = plan.rdd().dependencies().head().rdd().partitions()[0]
         self.frame = DataFrame(_in_one_partition(session, plan), session)
 
@@ -158,6 +178,37 @@ def _children(plan: Any) -> list[Any]:
     return [children.apply(index) for index in range(children.size())]
 
 
-def _shuffles(rdd: Any) -> bool:
-    """True where rows pass through a shuffle after all (a limit makes one of its own)."""
-    return "Shuffle" in rdd.toDebugString()
+def _keeps_rows(rdd: Any) -> bool:
+    """True where an RDD below keeps rows: shuffled (a limit does), cached or checkpointed ones."""
+    if "Shuffle" in rdd.toDebugString():
+        return True
+    pending, seen = [rdd], set()
+    while pending:
+        one = pending.pop()
+        if one.id() in seen:
+            continue
+        seen.add(one.id())
+        if one.getStorageLevel().isValid() or one.checkpointData().isDefined():
+            return True
+        below = one.dependencies()
+        pending += [below.apply(index).rdd() for index in range(below.size())]
+    return False
+
+
+@contextmanager
+def jobs_begun(session: SparkSession) -> Iterator[Callable[[], bool]]:
+    """Tells whether Spark ran anything meanwhile for this thread: a transform only describes."""
+    context = session.sparkContext
+    before = context.getLocalProperty(_GROUP)
+    group = f"penstock-{uuid.uuid4()}"
+    context.setLocalProperty(_GROUP, group)
+
+    def any_begun() -> bool:
+        with suppress(Exception):  # it learns of a job by a message that may still be on its way
+            context._jsc.sc().listenerBus().waitUntilEmpty(1000)
+        return bool(context.statusTracker().getJobIdsForGroup(group))
+
+    try:
+        yield any_begun
+    finally:
+        context.setLocalProperty(_GROUP, before)  # type: ignore[arg-type]

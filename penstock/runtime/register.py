@@ -22,6 +22,7 @@ from penstock.runtime.build import changes, typed_input
 from penstock.runtime.bundle import Bundle, store_bundle
 from penstock.runtime.fingerprint import fingerprint
 from penstock.runtime.kind_checks import check_inputs, check_output
+from penstock.runtime.prepared import jobs_begun
 from penstock.runtime.registry import Registry, Revision, State
 from penstock.settings import Settings
 
@@ -78,8 +79,16 @@ def _analysed(session: SparkSession, found: Analysed, table: Table) -> tuple[str
 
 
 def _planned(table: Table, inputs: dict[str, DataFrame]) -> DataFrame:
+    session = next(iter(inputs.values())).sparkSession
     try:
-        return recompute(table, inputs)
+        with jobs_begun(session) as begun:
+            planned = recompute(table, inputs)
+        if begun():
+            raise DefinitionError(
+                f"{table.place}: {table.name} runs something while it is planned (count, collect, "
+                "toPandas, checkpoint, ...): a transform only describes what to compute."
+            )
+        return planned
     except DefinitionError:
         raise
     except Exception as error:  # whatever it is, it is this table's alone

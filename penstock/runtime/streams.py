@@ -112,8 +112,9 @@ class Streams:
     def _take_in(self, topics: dict[str, tuple[Stream, dt.timedelta]]) -> None:
         """All topics in one query, looked at as often as the most eager of their readers asks."""
         streams = [stream for stream, _ in topics.values()]
-        waits = {name: every for name, (_, every) in topics.items()}
-        eager = max(EVERY, min(waits.values(), default=EVERY))
+        # Its readers wait too, each for its own time: a topic takes half of it, and never long.
+        waits = {name: min(every / 2, _LONGEST_HOLD) for name, (_, every) in topics.items()}
+        eager = max(EVERY, min((every for _, every in topics.values()), default=EVERY))
         if self._ingest is None:
             self._ingest = IngestGroup(
                 self.session,
@@ -342,6 +343,7 @@ class Streams:
 
 
 _SELDOM = dt.timedelta(seconds=5)  # a topic nobody is in a hurry for
+_LONGEST_HOLD = dt.timedelta(seconds=5)  # of rows in memory: a crash has them read again
 
 
 def _waits(revision: Revision, definition: Table) -> dt.timedelta | None:

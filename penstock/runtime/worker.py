@@ -207,7 +207,7 @@ class FollowWorker(Worker):
 
     def _advance(self, follower: Follower) -> None:
         with self._turns.one() if self._turns is not None and self.every else nullcontext():
-            moved = follower.advance()
+            moved = not self._stopping.is_set() and follower.advance()
         if moved:
             self._moved()
             self._on_commit()

@@ -189,3 +189,18 @@ def test_wide_plans_are_read_to_their_end(lab):
 def test_text_that_looks_like_an_expression_id_is_not_one(lab):
     body = PLAIN.replace('F.col("price") > 10', 'F.col("ticker") == "#1"')
     assert lab.of(body) != lab.of(body.replace('"#1"', '"#2"'))
+
+
+@pytest.mark.parametrize("act", ["dear.count()", "dear.toPandas()", "dear.toArrow()"])
+def test_a_transform_that_runs_something_is_refused(lab, act):
+    body = """
+    @table("silver.t", inputs={"s": S}, kind=Rows())
+    def t(s):
+        dear = s.where(F.col("price") > 10)
+        %s
+        return dear.select("ticker")
+    """
+    found = lab.analyse(body % act)
+    (broken,) = found.broken
+    assert "only describes" in broken.reason
+    assert not lab.analyse(body % "pass").broken

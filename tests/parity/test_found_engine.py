@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from penstock.errors import TransformError
-from penstock.model import Enrich, Group, Totals, hopping, session, sliding, table, tumbling
+from penstock.model import Enrich, Group, Rows, Totals, hopping, session, sliding, table, tumbling
 from penstock.runtime.worker import FollowWorker, Order
 from penstock.testing import Kit
 from tests.parity.kinds import CASES, DIMENSION, EVENTS, START
@@ -261,6 +261,27 @@ def test_a_poison_row_of_a_window_is_quarantined_and_not_counted(spark, tmp_path
     kit.remove([poison])
     assert kit.outcomes() == {"counted": 2}
     check(kit)
+
+
+def test_a_row_that_breaks_python_code_is_quarantined(spark, tmp_path):
+    @F.udf("long")
+    def strict(v):
+        if v == POISON:
+            raise ValueError("not seven")
+        return v
+
+    @table("gold.checked", inputs={"rows": "silver.rows"}, kind=Rows())
+    def checked(rows):
+        return rows.select("k", strict("v").alias("v"))
+
+    schema = pa.schema([("k", pa.string()), ("v", pa.int64())])
+    kit = Kit(spark, tmp_path, checked, schema)
+    kit.feed([{"k": "a", "v": 1}, {"k": "b", "v": POISON}, {"k": "c", "v": 3}])
+    assert [row["k"] for row in kit.rows()] == ["a", "c"]
+    (bad,) = kit.quarantined()
+    assert "not seven" in bad["error"]
+    kit.feed([{"k": "d", "v": 4}])
+    assert kit.outcomes() == {"counted": 3, "quarantined": 1}
 
 
 def test_late_poison_rows_of_overlapping_windows_count_nowhere(spark, tmp_path):

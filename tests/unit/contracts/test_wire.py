@@ -214,3 +214,13 @@ def test_a_custom_decoder_gives_fields_or_raises():
     assert read(b"a|1.5", Custom(pipes)).error.startswith("ValueError")
     assert read(b"a", Custom(lambda raw: raw)).error.endswith("not a record")
     assert read(b"a", Custom(lambda raw: raw[9])).error.startswith("IndexError")
+
+
+def test_a_reason_can_be_written_down_whatever_is_in_the_message():
+    schema = {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": "m", "type": {"type": "map", "values": "long"}}],
+    }
+    for value in (b'{"m": {"\\ud800": 1}}', b'{"m": {"\\ud800": "x"}}'):
+        assert (read(value, schema=schema).error or "").encode()

@@ -80,7 +80,40 @@ def with_udf(a):
     return a.select("k", twice("k").alias("kk"))
 
 
+def counted(a):
+    return a.select("k", F.lit(a.count()).alias("n"))
+
+
+def checkpointed(a):
+    return a.select("k").localCheckpoint()
+
+
+def checkpointed_later(a):
+    return a.select("k", (F.col("v") + 1).alias("v")).localCheckpoint(eager=False)
+
+
+def through_memory(a):
+    return a.sparkSession.createDataFrame(a.select("k").toArrow())
+
+
+def cached(a):
+    held = a.select("k").persist()
+    return a.sparkSession.createDataFrame(held.rdd.map(lambda row: (row.k,)), "k long")
+
+
+def picky_sub_query(a):
+    """Would fail on a row of nulls: nobody sends one."""
+    picky = "select max(case when v is null then raise_error('a null') else v end) from {a}"
+    return a.sparkSession.sql(f"select k, ({picky}) as most from {{a}}", a=a)
+
+
 SHAPES = (
+    counted,
+    checkpointed,
+    checkpointed_later,
+    through_memory,
+    cached,
+    picky_sub_query,
     plain,
     filtered,
     exploded,
@@ -119,7 +152,7 @@ def test_joins_of_two_inputs(spark, how):
         return a.drop("tags").join(b.select("k", F.col("v").alias("other")), "k", how)
 
     plan = Prepared(spark, {"a": ROWS, "b": ROWS}, join)
-    assert plan._reusable
+    assert plan._results is not None
     for a, b in [(rows(1, 2, 2), rows(2, 3)), (rows(2), rows()), (rows(), rows(2)), (rows(3),) * 2]:
         direct = join(to_frame(spark, a), to_frame(spark, b))
         assert bag(plan.run(a=a, b=b)) == bag(direct.toArrow())
@@ -133,11 +166,11 @@ def test_joins_of_two_inputs(spark, how):
 def test_what_keeps_results_is_not_run_again(spark, shape, reusable):
     plan = Prepared(spark, {"a": ROWS}, shape)
     if reusable is not None:
-        assert plan._reusable == reusable
+        assert (plan._results is not None) == reusable
     broadcast = Prepared(
         spark, {"a": ROWS}, lambda a: a.drop("tags").join(F.broadcast(a.select("k")), "k")
     )
-    assert not broadcast._reusable
+    assert broadcast._results is None
 
 
 def test_a_big_batch_goes_the_ordinary_way(spark, monkeypatch):
@@ -154,3 +187,11 @@ def test_a_batch_that_fails_spoils_no_later_one(spark):
     with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO"):
         plan.run(a=rows(5, 0))
     assert plan.run(a=rows(2, 5))["q"].to_pylist() == [5.0, 2.0]
+
+
+def test_inputs_with_fields_that_are_never_null(spark):
+    counts = pa.struct([pa.field("n", pa.int64(), nullable=False)])
+    schema = pa.schema([("k", pa.int64()), ("counts", counts), pa.field("must", pa.int64(), False)])
+    plan = Prepared(spark, {"a": schema}, lambda a: a.select("k", "counts.n", "must"))
+    one = pa.Table.from_pylist([{"k": 1, "counts": {"n": 2}, "must": 3}], schema)
+    assert plan.run(a=one).to_pylist() == [{"k": 1, "n": 2, "must": 3}]
