@@ -7,6 +7,7 @@ prints both and never a stack trace; each leaf has its own exit code.
 from __future__ import annotations
 
 __all__ = [
+    "in_a_line",
     "ContractBroken",
     "DefinitionError",
     "EnvironmentProblem",
@@ -93,3 +94,11 @@ class ContractBroken(PenstockError):
     """A producer was about to send a row that its own contract refuses."""
 
     exit_code = 11
+
+
+def in_a_line(error: BaseException, most: int = 500) -> str:
+    """What happened, in one line; of Java's errors the line that names them, not py4j's."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
+        lines = [lines[1].removeprefix(": ")]
+    return lines[0][:most] if lines else type(error).__name__

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import ForeignCommit, LeaseLost, PenstockError
+from penstock.errors import ForeignCommit, LeaseLost, PenstockError, in_a_line
 from penstock.runtime.bronze import BronzeWriter
 from penstock.runtime.ingest import EVERY, Ingest, Lane
 from penstock.runtime.kafka import Topic, spark_options
@@ -79,8 +79,7 @@ class _Member:
 
     def note(self, state: str, error: Exception) -> None:
         self.state = state
-        told = str(error).splitlines()
-        self.error = told[0][:500] if told else type(error).__name__
+        self.error = in_a_line(error)
         log.warning("%s is %s: %s", self.name, state, self.error, exc_info=error)
 
     def fail(self, error: Exception) -> None:

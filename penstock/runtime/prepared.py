@@ -57,7 +57,10 @@ class Prepared:
         self._session = session
         self._build = build
         self._inputs = {name: _Exchangeable(session, schema) for name, schema in schemas.items()}
-        self._serve: Any = session._jvm.PythonRDD.collectAndServe  # type: ignore[union-attr]
+        jvm: Any = session._jvm
+        self._serve: Any = jvm.PythonRDD.collectAndServe
+        # Plan nodes made in a thread that has no session of its own would have none either.
+        jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
         self._results: Any = None  # an RDD of Arrow batches, as bytes; None: nothing to reuse
         with jobs_begun(session) as begun:
             frame = build(**{name: given.frame for name, given in self._inputs.items()})

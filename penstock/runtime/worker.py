@@ -19,7 +19,7 @@ from typing import Any
 
 import duckdb
 
-from penstock.errors import ForeignCommit, LeaseLost, TransformError, UsageError
+from penstock.errors import ForeignCommit, LeaseLost, TransformError, UsageError, in_a_line
 from penstock.runtime.follow import Follower
 from penstock.runtime.replay import expire
 
@@ -147,7 +147,7 @@ class Worker(ABC):
 
     def _note(self, state: str, error: Exception) -> None:
         self.state = state
-        self.error = str(error).splitlines()[0][:500] if str(error) else type(error).__name__
+        self.error = in_a_line(error)
         log.warning("%s is %s: %s", self.name, state, self.error, exc_info=error)
 
 
@@ -221,7 +221,7 @@ class FollowWorker(Worker):
             except UsageError as error:  # asked for what cannot be: nothing was begun
                 order.failed(str(error))
             except Exception as error:
-                order.failed((str(error).splitlines() or [type(error).__name__])[0])
+                order.failed(in_a_line(error))
                 raise  # the follower may be half way through something: it is made anew
             self._moved()
             self._on_commit()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 
 import pyarrow as pa
@@ -171,6 +172,19 @@ def test_what_keeps_results_is_not_run_again(spark, shape, reusable):
         spark, {"a": ROWS}, lambda a: a.drop("tags").join(F.broadcast(a.select("k")), "k")
     )
     assert broadcast._results is None
+
+
+def test_a_plan_can_be_made_in_any_thread(spark):
+    """Workers are threads, and Spark knows sessions by thread."""
+
+    def join(a, b):
+        return a.select("k").join(b.select("k"), "k")
+
+    def work() -> pa.Table:
+        return Prepared(spark, {"a": ROWS, "b": ROWS}, join).run(a=rows(1, 2), b=rows(2))
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(work).result()["k"].to_pylist() == [2]
 
 
 def test_a_big_batch_goes_the_ordinary_way(spark, monkeypatch):

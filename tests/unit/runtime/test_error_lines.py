@@ -1,0 +1,21 @@
+"""An operator sees one line of an error: the one that says what happened."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import in_a_line
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("the disk is full\nat line 3", "the disk is full"),
+        ("\n  \nlate", "late"),
+        ("An error occurred while calling o7.x.\n: java.lang.Boom: why\n\tat a", "java.lang.Boom: why"),
+        ("", "ValueError"),
+        ("x" * 900, "x" * 500),
+    ],
+)  # fmt: skip
+def test_the_line_that_tells(text, line):
+    assert in_a_line(ValueError(text)) == line
