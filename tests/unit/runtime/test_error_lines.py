@@ -12,7 +12,7 @@ from penstock.errors import in_a_line
     [
         ("the disk is full\nat line 3", "the disk is full"),
         ("\n  \nlate", "late"),
-        ("An error occurred while calling o7.x.\n: java.lang.Boom: why\n\tat a", "java.lang.Boom: why"),
+        ("An error occurred while calling o7.x.\n: java.Boom: why\n\tat a", "java.Boom: why"),
         ("", "ValueError"),
         ("x" * 900, "x" * 500),
     ],
