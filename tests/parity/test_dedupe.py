@@ -91,7 +91,7 @@ def test_replay_brings_a_row_in_once_and_not_beside_its_copy(spark, tmp_path):
         event_time=EventTime.INGEST,
         contract=Contract(subject="orders-value", format=Json(), schema=ORDERS.contract.schema),
     )
-    mended.stream, mended._prepared = lenient, None
+    mended.stream, mended._prepared = lenient, {}
     done = replay(kit.follower)
     assert (done["replayed"], done["still_bad"]) == (2, 0)
     assert sizes(kit) == [-1, 2], "b came in by itself meanwhile"
