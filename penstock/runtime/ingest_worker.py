@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ForeignCommit, LeaseLost, PenstockError, in_a_line
 from penstock.runtime.bronze import BronzeWriter
-from penstock.runtime.ingest import EVERY, Ingest, Lane
+from penstock.runtime.ingest import EVERY, Ingest
 from penstock.runtime.kafka import Topic, spark_options
+from penstock.runtime.lane import Lane
 from penstock.runtime.topics import KafkaTopics, Topics
 from penstock.settings import Settings
 

@@ -13,16 +13,17 @@ from deltalake import DeltaTable
 from penstock.errors import ForeignCommit, LeaseLost, PenstockError
 from penstock.model.names import TableName
 from penstock.runtime import ingest
+from penstock.runtime import lane as lanes
 from penstock.runtime.bronze import INGESTED, BronzeWriter, bronze_schema
 from penstock.runtime.ingest import (
     Ingest,
-    Lane,
     blamed,
     end_offsets,
     split_by_topic,
     starting_offsets,
 )
 from penstock.runtime.kafka import Topic
+from penstock.runtime.lane import Lane
 
 NOON = dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)
 RECORD = pa.schema(
@@ -265,6 +266,6 @@ def test_held_rows_are_read_again_after_a_crash(lane):
 
 def test_many_held_bytes_do_not_wait(lane, monkeypatch):
     one = lane("a", every=dt.timedelta(hours=1))
-    monkeypatch.setattr(ingest, "_MOST_HELD", 10)
+    monkeypatch.setattr(lanes, "_MOST_HELD", 10)
     one.take_rows(records(("a", 0, 0)), {0: 1}, NOON)
     assert one.is_due

@@ -12,8 +12,9 @@ from penstock.errors import PenstockError
 from penstock.model.names import TableName
 from penstock.runtime import ingest
 from penstock.runtime.bronze import BronzeWriter
-from penstock.runtime.ingest import Ingest, Lane
+from penstock.runtime.ingest import Ingest
 from penstock.runtime.kafka import Topic
+from penstock.runtime.lane import Lane
 
 pytestmark = pytest.mark.spark
 
