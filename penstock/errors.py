@@ -97,8 +97,12 @@ class ContractBroken(PenstockError):
 
 
 def in_a_line(error: BaseException, most: int = 500) -> str:
-    """What happened, in one line; of Java's errors the line that names them, not py4j's."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    """What happened, in one line: of Java's errors the line that names them, not py4j's; of a
+    Python worker's the one below its indented trace."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
         lines = [lines[1].removeprefix(": ")]
-    return lines[0][:most] if lines else type(error).__name__
+    elif any(line.startswith("Traceback (most recent") for line in lines):
+        last = max((n for n, line in enumerate(lines) if line[0].isspace()), default=-1)
+        lines = lines[last + 1 :] or lines
+    return lines[0].strip()[:most] if lines else type(error).__name__

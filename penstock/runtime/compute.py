@@ -19,7 +19,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, PythonException
 
-from penstock.errors import TransformError
+from penstock.errors import TransformError, in_a_line
 from penstock.runtime.delta_log import Action
 from penstock.runtime.files import conform, spark_files, write_arrow
 
@@ -118,14 +118,5 @@ def _attempt(attempt: Callable[[pa.Table], object], rows: pa.Table) -> str | Non
     except BROKEN_TRANSFORM as error:
         if not isinstance(error, PythonException) and not _DATA_ERROR.search(str(error)):
             raise  # a full disk or a lost worker condemns no row: it is tried again
-        return _gist(error)
+        return in_a_line(error)
     return None
-
-
-def _gist(error: Exception) -> str:
-    """The line that says what happened: the first, or the one below Python's indented trace."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    if isinstance(error, PythonException):
-        trace = [index for index, line in enumerate(lines) if line[0].isspace()]
-        lines = lines[trace[-1] + 1 :] if trace else lines
-    return lines[0][:500] if lines else type(error).__name__

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, in_a_line
 from penstock.model.catalog import Broken, Catalog
 from penstock.model.definition import Table
 from penstock.model.kinds import Latest, Totals
@@ -92,7 +92,7 @@ def _planned(table: Table, inputs: dict[str, DataFrame]) -> DataFrame:
     except DefinitionError:
         raise
     except Exception as error:  # whatever it is, it is this table's alone
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        reason = in_a_line(error)
         raise DefinitionError(f"{table.place}: {table.name} does not work: {reason}") from error
 
 

@@ -13,6 +13,7 @@ from penstock.errors import in_a_line
         ("the disk is full\nat line 3", "the disk is full"),
         ("\n  \nlate", "late"),
         ("An error occurred while calling o7.x.\n: java.Boom: why\n\tat a", "java.Boom: why"),
+        ("\n  A worker.\nTraceback (most recent call last):\n  File x\nBoom: no\nmore", "Boom: no"),
         ("", "ValueError"),
         ("x" * 900, "x" * 500),
     ],
