@@ -247,7 +247,7 @@ def test_an_audit_is_exact_while_the_source_is_written(shop):
         done.set()
         writer.join()
     assert report.equal, report
-    assert report.changed_since > 5, "or nothing is shown"
+    assert report.changed_since > 0, "or nothing is shown"
     shop.settle()
 
 
