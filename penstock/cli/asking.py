@@ -83,5 +83,7 @@ def _require_supervisor(settings: Settings, number: int) -> None:
 def _result(task: Task) -> dict[str, Any]:
     result = task.result or {}
     if task.state == "failed":
+        if result.get("usage"):
+            raise UsageError(result["error"])
         raise PenstockError(f"{task.verb} of {task.table}: {result.get('error', 'it failed')}")
     return result

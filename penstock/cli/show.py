@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["console", "print_rows"]
+__all__ = ["console", "print_rows", "size"]
 
 _PIPE_WIDTH = 200  # rich would take 80 where there is no terminal, and cut what does not fit
 
@@ -29,3 +29,12 @@ def print_rows(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Non
     for row in listed:
         table.add_row(*("" if row.get(c) is None else str(row[c]) for c in shown))
     console().print(table)
+
+
+def size(number: float) -> str:
+    """Bytes as people say them."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1000
+    return f"{number:.1f} TB"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -30,7 +30,15 @@ from penstock.runtime.timed import TimedFollower
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["arrow_schema", "changes", "empty_inputs", "follower", "output_frame", "typed_input"]
+__all__ = [
+    "arrow_fields",
+    "arrow_schema",
+    "changes",
+    "empty_inputs",
+    "follower",
+    "output_frame",
+    "typed_input",
+]
 
 
 def changes(catalog: Catalog, table: Table) -> bool:
@@ -49,6 +57,15 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return pa.schema([field.with_nullable(True) for field in to_arrow_schema(frame.schema)])
+
+
+def arrow_fields(declared: Mapping[str, Any]) -> pa.Schema:
+    """The Arrow schema of a table, from the schema its revision was registered with."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    schema = StructType.fromJson(dict(declared))
+    return pa.schema([field.with_nullable(True) for field in to_arrow_schema(schema)])
 
 
 def typed_input(session: SparkSession, stream: Stream) -> DataFrame:

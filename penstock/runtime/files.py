@@ -80,13 +80,13 @@ def _told(change: Change, keys: Sequence[str]) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def removal(path: str, size: int) -> Action:
+def removal(path: str, size: int, *, changed: bool = True) -> Action:
     """The action that takes a file out of a table; with what change feed readers need to know."""
     return {
         "remove": {
             "path": path,
             "deletionTimestamp": int(time.time() * 1000),
-            "dataChange": True,
+            "dataChange": changed,
             "extendedFileMetadata": True,
             "partitionValues": {},
             "size": size,

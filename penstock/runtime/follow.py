@@ -12,7 +12,7 @@ import json
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,12 +84,15 @@ class Follower(ABC):
             companion.catch_up_mirror()
             self.writer.adopt(name, companion)
         context.outcomes.catch_up_mirror()
+        self.writer.adopt("outcomes", context.outcomes)
         self.outcomes = OutcomesTable(self.writer, context.outcomes)
         self.tally = Tally()
         self.positions = {i.name: self._committed(i.name) for i in self.inputs.values()}
         self.quarantined = 0
         self._bad_in_a_row = 0
         self.apart: dict[str, list[Action]] = {}
+        # Asked between two batches of a long way: whether to go on now.
+        self.go_on: Callable[[Batch], bool] = lambda batch: True
         self._settled = time.monotonic()
 
     @property
@@ -110,15 +113,23 @@ class Follower(ABC):
         return -1 if at is None else at
 
     # --- moving on ------------------------------------------------------------------------
-    def advance(self) -> bool:
-        """Take in everything the inputs have now; True when there was anything."""
+    def advance(self, until: Mapping[str, int] | None = None) -> bool:
+        """Take in everything the inputs have now; True when there was anything.
+
+        Args:
+            until: by input, the version to stop at; for whoever has to stand where another stands.
+        """
         moved = False
         for given in self.reading_order():
-            for batch in new_batches(given.source, self.positions[given.name], CATCH_UP_ROWS):
+            bound = None if until is None else until.get(given.name)
+            at = self.positions[given.name]
+            for batch in new_batches(given.source, at, CATCH_UP_ROWS, bound):
                 if batch.count:
                     self.take(given, batch)
                     moved = True
                 self.positions[given.name] = batch.to
+                if until is None and not self.go_on(batch):
+                    break
         self.settle()
         return moved
 
@@ -129,6 +140,14 @@ class Follower(ABC):
     @abstractmethod
     def take(self, given: Input, batch: Batch) -> None:
         """Compute one batch of one input; commit it, or keep it until there is what to commit."""
+
+    def stand(self) -> dict[str, int]:
+        """Commit how far everything has been read; returns the positions as committed."""
+        committed = {name: self._committed(name) for name in self.positions}
+        if committed != self.positions or self.tally or self.apart:
+            self.commit([])
+        self.outcomes.flush(now=True)
+        return dict(self.positions)
 
     def settle(self, *, now: bool = False) -> None:
         """Commit what was read without a result, and bring the outcomes up to date, when due."""

@@ -30,7 +30,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["Analysed", "analyse", "register", "write_manifest"]
+__all__ = [
+    "Analysed",
+    "analyse",
+    "declared_of",
+    "fingerprint_of",
+    "register",
+    "show_revision",
+    "write_manifest",
+]
 
 
 @dataclass
@@ -126,10 +134,7 @@ def register(session: SparkSession, settings: Settings, registry: Registry) -> A
             state=State.LIVE,
             bundle=address,
             inputs=inputs,
-            declared={
-                "schema": json.loads(found.schemas[name].json()),
-                "freshness": found.catalog.tables[name].freshness,
-            },
+            declared=declared_of(found, name),
         )
         if registry.add_live(added):
             live[str(name)] = added
@@ -137,9 +142,22 @@ def register(session: SparkSession, settings: Settings, registry: Registry) -> A
     return found
 
 
+def declared_of(found: Analysed, name: TableName) -> dict[str, Any]:
+    """What a revision is remembered by, beside its code."""
+    table = found.catalog.tables[name]
+    return {
+        "schema": json.loads(found.schemas[name].json()),
+        "freshness": table.freshness,
+        "meaning": table.describe(),
+    }
+
+
 def _refresh(registry: Registry, table: Table, running: Revision, declared: str) -> None:
     """How fresh a table is kept is not what it means: a live revision takes it over."""
-    if running.revision == declared and running.declared.get("freshness") != table.freshness:
+    if (
+        fingerprint_of(running.revision) == declared
+        and running.declared.get("freshness") != table.freshness
+    ):
         told = {**running.declared, "freshness": table.freshness}
         registry.declare(running.table, running.revision, told)
 
@@ -151,7 +169,7 @@ def _pinned(found: Analysed, table: Table, live: dict[str, Revision]) -> dict[st
         running = live.get(str(name))
         if name.layer == "bronze":
             pinned[str(name)] = ""
-        elif running is not None and running.revision == found.revisions[name]:
+        elif running is not None and fingerprint_of(running.revision) == found.revisions[name]:
             pinned[str(name)] = running.revision
         else:
             return None
@@ -180,6 +198,28 @@ def write_manifest(settings: Settings, found: Analysed, live: dict[str, Revision
     ]
     broken = [{"what": b.what, "reason": b.reason} for b in found.broken]
     manifest = {"tables": [*streams, *tables, *companions], "broken": broken}
+    _write(settings, manifest)
+
+
+def show_revision(settings: Settings, table: str, revision: Revision) -> None:
+    """Note in the manifest that a table shows another revision now."""
+    manifest = json.loads(settings.manifest.read_text())
+    for entry in manifest["tables"]:
+        if entry["name"] == table:
+            declared = entry.get("declared_revision")
+            entry["revision"] = revision.revision
+            entry["schema"] = revision.declared["schema"]
+            entry["changed"] = bool(declared) and declared != fingerprint_of(revision.revision)
+            entry.update(revision.declared.get("meaning", {}))
+    _write(settings, manifest)
+
+
+def fingerprint_of(revision: str) -> str:
+    """The fingerprint in a revision's name; one that was built anew has a number behind it."""
+    return revision.partition("-")[0]
+
+
+def _write(settings: Settings, manifest: dict[str, Any]) -> None:
     settings.manifest.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(f"{settings.manifest}.new")
     fresh.write_text(json.dumps(manifest, indent=1))
@@ -190,8 +230,10 @@ def _entry(found: Analysed, name: TableName, live: dict[str, Revision]) -> dict[
     table = found.catalog.tables[name]
     running = live.get(str(name))
     declared = found.revisions.get(name)
+    told = running.declared if running else {}
+    planned = json.loads(found.schemas[name].json()) if name in found.schemas else None
     return {
-        **table.describe(),
+        **told.get("meaning", table.describe()),
         "layer": name.layer,
         "owner": table.owner,
         "doc": table.doc,
@@ -199,6 +241,6 @@ def _entry(found: Analysed, name: TableName, live: dict[str, Revision]) -> dict[
         "freshness": table.freshness,
         "revision": running.revision if running else None,
         "declared_revision": declared,
-        "changed": bool(running and declared and running.revision != declared),
-        "schema": json.loads(found.schemas[name].json()) if name in found.schemas else None,
+        "changed": bool(running and declared and fingerprint_of(running.revision) != declared),
+        "schema": told.get("schema", planned),
     }

@@ -30,6 +30,51 @@ create table if not exists revision (
     primary key (table_name, revision)
 );
 create unique index if not exists one_live on revision (table_name) where state = 'live';
+alter table revision add column if not exists warm_until timestamptz;
+alter table revision add column if not exists retired_at timestamptz;
+create table if not exists staging (
+    table_name text not null,
+    revision   text not null,
+    release    text not null,
+    how        text not null check (how in ('batch', 'follow')),
+    build      text not null check (build in ('building', 'built', 'failed')),
+    since      bigint,
+    paused     boolean not null default false,
+    share      float8 not null default 1,
+    told       jsonb not null,
+    asked_by   text not null,
+    reason     text not null,
+    asked_at   timestamptz not null default now(),
+    number     bigint generated always as identity,
+    primary key (table_name, revision)
+);
+create table if not exists promotion (
+    number       bigint generated always as identity primary key,
+    table_name   text not null,
+    revision     text not null,
+    replaced     text not null,
+    verb         text not null,
+    release      text not null,
+    live_version bigint not null,
+    who          text not null,
+    why          text not null,
+    report       text not null,
+    at           timestamptz not null default now(),
+    unique (table_name, live_version)
+);
+create table if not exists comparison (
+    number  bigint generated always as identity primary key,
+    release text not null,
+    report  text not null,
+    verdict jsonb not null,
+    at      timestamptz not null default now()
+);
+create table if not exists hold (
+    table_name text primary key,
+    reason     text not null,
+    held_by    text not null,
+    held_at    timestamptz not null default now()
+);
 create table if not exists lease (
     name       text primary key,
     holder     text not null,
@@ -136,7 +181,7 @@ class Registry:
                 ) from error
         return self._connection
 
-    def _run(self, sql: str, **values: Any) -> list[Any]:
+    def run(self, sql: str, **values: Any) -> list[Any]:
         connection = self._connect()
         try:
             return connection.run(sql, **values) or []
@@ -172,15 +217,15 @@ class Registry:
 
     def create(self) -> None:
         """Make the tables; safe to call by several at once."""
-        self._run("begin")
-        self._run("select pg_advisory_xact_lock(7081)")
+        self.run("begin")
+        self.run("select pg_advisory_xact_lock(7081)")
         for statement in filter(str.strip, _SCHEMA.split(";")):
-            self._run(statement)
-        self._run("commit")
+            self.run(statement)
+        self.run("commit")
 
     # --- revisions ------------------------------------------------------------------------
     def revisions(self, *, states: tuple[str, ...] = State.FED) -> list[Revision]:
-        rows = self._run(
+        rows = self.run(
             "select table_name, revision, state, bundle, inputs, declared from revision "
             "where state = any(cast(:states as text[])) order by registered_at, table_name",
             states=list(states),
@@ -189,7 +234,7 @@ class Registry:
 
     def add_live(self, revision: Revision) -> bool:
         """The first revision of a table goes live; False when the table has a live one already."""
-        added = self._run(
+        added = self.run(
             "insert into revision (table_name, revision, state, bundle, inputs, declared) "
             "select :name, :revision, 'live', :bundle, "
             "cast(:inputs as jsonb), cast(:declared as jsonb) "
@@ -205,7 +250,7 @@ class Registry:
 
     def declare(self, table: str, revision: str, declared: dict[str, Any]) -> None:
         """Say anew what is declared of a revision beside its meaning."""
-        self._run(
+        self.run(
             "update revision set declared = cast(:declared as jsonb) "
             "where table_name = :table_name and revision = :revision",
             declared=json.dumps(declared),
@@ -216,7 +261,7 @@ class Registry:
     # --- the lease ------------------------------------------------------------------------
     def acquire(self, name: str, holder: str, ttl_seconds: float) -> int | None:
         """Take the lease if it is free or over; returns the new, higher token, or None."""
-        row = self._run(
+        row = self.run(
             "insert into lease (name, holder, token, expires_at) "
             "values (:name, :holder, 1, clock_timestamp() + make_interval(secs => :ttl)) "
             "on conflict (name) do update set holder = excluded.holder, "
@@ -231,7 +276,7 @@ class Registry:
     def renew(self, name: str, holder: str, token: int, ttl_seconds: float) -> bool:
         """Prolong our own lease; False when it is somebody else's by now."""
         return bool(
-            self._run(
+            self.run(
                 "update lease set expires_at = clock_timestamp() + make_interval(secs => :ttl) "
                 "where name = :name and holder = :holder and token = :token returning token",
                 name=name,
@@ -243,7 +288,7 @@ class Registry:
 
     def give_up(self, name: str, holder: str, token: int) -> None:
         """Leave cleanly: the next one need not wait for the lease to run out."""
-        self._run(
+        self.run(
             "update lease set expires_at = clock_timestamp() - interval '1 second' "
             "where name = :name and holder = :holder and token = :token",
             name=name,
@@ -253,7 +298,7 @@ class Registry:
 
     # --- signs of life --------------------------------------------------------------------
     def beat(self, supervisor: str, state: str, pid: int, streams: list[dict[str, Any]]) -> None:
-        self._run(
+        self.run(
             "insert into heartbeat (supervisor, state, beat_at, pid, streams) "
             "values (:supervisor, :state, clock_timestamp(), :pid, cast(:streams as jsonb)) "
             "on conflict (supervisor) do update set state = excluded.state, "
@@ -263,10 +308,10 @@ class Registry:
             pid=pid,
             streams=json.dumps(streams),
         )
-        self._run("delete from heartbeat where beat_at < clock_timestamp() - interval '1 day'")
+        self.run("delete from heartbeat where beat_at < clock_timestamp() - interval '1 day'")
 
     def heartbeats(self) -> list[Heartbeat]:
-        rows = self._run(
+        rows = self.run(
             "select supervisor, state, extract(epoch from clock_timestamp() - beat_at)::float8, "
             "pid, streams from heartbeat order by beat_at desc"
         )
@@ -284,11 +329,11 @@ class Registry:
         """Per stream: should it run, and how often was a restart asked for."""
         return {
             row[0]: (row[1], row[2])
-            for row in self._run("select stream, running, restarts from wish")
+            for row in self.run("select stream, running, restarts from wish")
         }
 
     def wish(self, stream: str, *, running: bool, restart: bool, said_by: str) -> None:
-        self._run(
+        self.run(
             "insert into wish (stream, running, restarts, said_by) "
             "values (:name, :running, :restart, :said_by) on conflict (stream) do update set "
             "running = excluded.running, restarts = wish.restarts + excluded.restarts, "
@@ -302,7 +347,7 @@ class Registry:
     # --- tasks: what only the writer of a table can do ------------------------------------
     def ask(self, table: str, verb: str, arguments: dict[str, Any], asked_by: str) -> int:
         """Leave a task for the supervisor; returns its number."""
-        rows = self._run(
+        rows = self.run(
             "insert into task (table_name, verb, arguments, asked_by) "
             "values (:table_name, :verb, cast(:arguments as jsonb), :asked_by) returning id",
             table_name=table,
@@ -316,15 +361,13 @@ class Registry:
         """The tasks of these numbers, or all that wait."""
         columns = "select id, table_name, verb, arguments, state, result from task "
         if ids is None:
-            rows = self._run(columns + "where state = 'asked' order by id")
+            rows = self.run(columns + "where state = 'asked' order by id")
         else:
-            rows = self._run(
-                columns + "where id = any(cast(:ids as bigint[])) order by id", ids=ids
-            )
+            rows = self.run(columns + "where id = any(cast(:ids as bigint[])) order by id", ids=ids)
         return [Task(*row) for row in rows]
 
     def finish(self, task: int, result: dict[str, Any], *, failed: bool = False) -> None:
-        self._run(
+        self.run(
             "update task set state = :state, result = cast(:result as jsonb), done_at = now() "
             "where id = :task and state = 'asked'",
             state="failed" if failed else "done",

@@ -215,18 +215,18 @@ class Ledger(Registry):
     """The registry database's part about change capture."""
 
     def prepare(self) -> None:
-        self._run("begin")
-        self._run("select pg_advisory_xact_lock(7082)")
+        self.run("begin")
+        self.run("select pg_advisory_xact_lock(7082)")
         for statement in _SCHEMA:
-            self._run(statement)
-        self._run("commit")
+            self.run(statement)
+        self.run("commit")
 
     def last_look(self, connector: str) -> Look | None:
-        rows = self._run("select seen from slot_look where connector = :name", name=connector)
+        rows = self.run("select seen from slot_look where connector = :name", name=connector)
         return Look(**rows[0][0]) if rows else None
 
     def keep_look(self, connector: str, look: Look) -> None:
-        self._run(
+        self.run(
             "insert into slot_look (connector, seen, seen_at) "
             "values (:name, cast(:seen as jsonb), now()) on conflict (connector) "
             "do update set seen = excluded.seen, seen_at = excluded.seen_at",
@@ -235,7 +235,7 @@ class Ledger(Registry):
         )
 
     def open_alarms(self, topic: str | None = None) -> list[Alarm]:
-        rows = self._run(
+        rows = self.run(
             "select id, connector, topic, said from cdc_alarm where closed_at is null "
             "and (cast(:topic as text) is null or topic = :topic) order by id",
             topic=topic,
@@ -244,7 +244,7 @@ class Ledger(Registry):
 
     def raise_alarm(self, connector: str, topic: str, text: str) -> bool:
         """False when it stands already."""
-        rows = self._run(
+        rows = self.run(
             "insert into cdc_alarm (connector, topic, said) values (:connector, :topic, :said) "
             "on conflict do nothing returning id",
             connector=connector,
@@ -255,7 +255,7 @@ class Ledger(Registry):
 
     def close_alarms(self, alarms: Sequence[Alarm], by: str) -> None:
         """Only these: one raised meanwhile is about something else."""
-        self._run(
+        self.run(
             "update cdc_alarm set closed_at = now(), closed_by = :closer "
             "where id = any(cast(:ids as bigint[])) and closed_at is null",
             ids=[alarm.id for alarm in alarms],

@@ -12,30 +12,36 @@ import logging
 import os
 import queue
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from deltalake import DeltaTable
 
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, PenstockError, UsageError
 from penstock.model.catalog import Catalog
 from penstock.model.definition import Table, waiting_time
 from penstock.model.names import TableName
 from penstock.model.stream import Stream
 from penstock.runtime import late, outcomes, quarantine
 from penstock.runtime.bronze import BronzeWriter
-from penstock.runtime.build import changes, follower
+from penstock.runtime.build import arrow_fields, changes, follower
 from penstock.runtime.bundle import Bundle
 from penstock.runtime.delta_log import DeltaLog
 from penstock.runtime.follow import Follower, Input, TableContext
+from penstock.runtime.history import adopt_history
 from penstock.runtime.ingest import EVERY
 from penstock.runtime.ingest_worker import IngestGroup
-from penstock.runtime.registry import Revision, State, Task
+from penstock.runtime.operate import OPERATIONS, Operator
+from penstock.runtime.registry import Registry, Revision, State, Task
 from penstock.runtime.schemas import SchemaRegistry
 from penstock.runtime.source import Source
+from penstock.runtime.staging import Build, Candidate, How
+from penstock.runtime.swap import shown
 from penstock.runtime.tasks import VERBS
 from penstock.runtime.worker import FollowWorker, Order, Turns, Worker
-from penstock.runtime.writer import RevisionWriter
+from penstock.runtime.writer import RevisionWriter, live_path
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
@@ -75,12 +81,28 @@ class Streams:
         self._leaving: set[str] = set()
         self._ingest: IngestGroup | None = None
         self._turns = Turns(max(1, (os.cpu_count() or 2) - 1))
+        self._operator: Operator | None = None
+        self._held: frozenset[str] = frozenset()
         self._given: set[int] = set()  # tasks handed to a worker
         self._answers: queue.SimpleQueue[tuple[int, dict[str, Any], bool]] = queue.SimpleQueue()
 
     # --- convergence ----------------------------------------------------------------------
-    def converge(self, revisions: list[Revision], wishes: dict[str, tuple[bool, int]]) -> None:
-        """Start what should run and does not; stop what runs and should not."""
+    def converge(
+        self,
+        revisions: list[Revision],
+        wishes: dict[str, tuple[bool, int]],
+        candidates: Iterable[Candidate] = (),
+        held: Collection[str] = (),
+    ) -> None:
+        """Start what should run and does not; stop what runs and should not.
+
+        Args:
+            candidates: what is staged; one whose history is built elsewhere does not run yet.
+            held: tables whose live log stands still.
+        """
+        staged = {(c.table, c.revision): c for c in candidates}
+        revisions = [r for r in revisions if _runs(r, staged.get((r.table, r.revision)))]
+        self._held = frozenset(held)
         wanted: dict[str, Callable[[], Worker]] = {}
         topics: dict[str, tuple[Stream, dt.timedelta]] = {}
         self._revisions = {(r.table, r.revision): r for r in revisions}
@@ -108,6 +130,24 @@ class Streams:
             if name not in self.workers:
                 self.workers[name] = make()
                 self.workers[name].start()
+        self._set_paces(staged)
+        self._hold_or_show()
+
+    def _set_paces(self, staged: Mapping[tuple[str, str], Candidate]) -> None:
+        for (table, revision), candidate in staged.items():
+            worker = self.workers.get(f"{table}@{revision}")
+            if isinstance(worker, FollowWorker):
+                worker.share = 0.0 if candidate.paused else candidate.share
+
+    def _hold_or_show(self) -> None:
+        """Live tables that are held stand still; one that is no longer held catches up."""
+        for (name, revision), writer in list(self._tables.items()):
+            held = name in self._held
+            if writer.held and not held and writer.live is not None:
+                worker = self.workers.get(f"{name}@{revision}")
+                if isinstance(worker, FollowWorker):
+                    worker.order(_SHOW_AGAIN)
+            writer.held = held
 
     def _take_in(self, topics: dict[str, tuple[Stream, dt.timedelta]]) -> None:
         """All topics in one query, looked at as often as the most eager of their readers asks."""
@@ -143,6 +183,10 @@ class Streams:
         for task in tasks:
             if task.id in self._given:
                 continue
+            if task.verb in OPERATIONS:
+                self._given.add(task.id)
+                self._operator_thread().give(task)
+                continue
             worker = self._worker_of(task)
             if worker is None or worker.state not in ("running", "parked"):
                 continue  # it may be about to start; the task waits
@@ -167,11 +211,58 @@ class Streams:
         return Order(run, done, failed)
 
     def _worker_of(self, task: Task) -> FollowWorker | None:
+        wanted = task.arguments.get("revision")
         for (table, revision), known in self._revisions.items():
-            if table == task.table and known.state == State.LIVE:
+            mine = known.state == State.LIVE if wanted is None else revision == wanted
+            if table == task.table and mine:
                 worker = self.workers.get(f"{table}@{revision}")
                 return worker if isinstance(worker, FollowWorker) else None
         return None
+
+    # --- what operations need (operate.World) ---------------------------------------------
+    def _operator_thread(self) -> Operator:
+        if self._operator is None:
+            self._operator = Operator(
+                self,
+                lambda task, result, failed: self._answers.put((task, result, failed)),
+                lambda: Registry(self.settings),
+            )
+            self._operator.start()
+        return self._operator
+
+    def revision(self, table: str, revision: str) -> Revision:
+        try:
+            return self._revisions[table, revision]
+        except KeyError:
+            raise UsageError(
+                f"{table} has no revision {revision} that is fed.",
+                remedy="See `penstock releases`.",
+            ) from None
+
+    def live(self, table: str) -> Revision:
+        for (name, _), known in self._revisions.items():
+            if name == table and known.state == State.LIVE:
+                return known
+        raise UsageError(f"{table} is not live.", remedy="See `penstock tables`.")
+
+    def worker(self, table: str, revision: str) -> FollowWorker:
+        worker = self.workers.get(f"{table}@{revision}")
+        if not isinstance(worker, FollowWorker) or worker.state != "running":
+            state = "not running" if worker is None else f"{worker.state}: {worker.error}"
+            raise UsageError(f"{table}@{revision} is {state}.", remedy="See `penstock streams`.")
+        return worker
+
+    def forget(self, table: str, revision: str) -> None:
+        """Wait until a revision that should not run any more does not; let go of its files."""
+        own, deadline = f"{table}@{revision}", time.monotonic() + 120
+        while own in self.workers:
+            if time.monotonic() > deadline:
+                raise PenstockError(f"{own} does not stop.", remedy="See `penstock streams`.")
+            time.sleep(0.2)
+        name = TableName.parse(table)
+        with self._opening:
+            for one in (name, name.quarantine, name.late, name.outcomes):
+                self._tables.pop((str(one), revision), None)
 
     def answers(self) -> list[tuple[int, dict[str, Any], bool]]:
         """Tasks that were carried out since the last time: number, result, failed."""
@@ -197,6 +288,8 @@ class Streams:
 
     def stop(self) -> None:
         """Topics first, then what follows them, each after the batch in hand."""
+        if self._operator is not None:
+            self._operator.stop()
         if self._ingest is not None:
             self._ingest.ask_to_stop()
         for worker in self.workers.values():
@@ -277,7 +370,7 @@ class Streams:
             self.session,
             definition,
             revision.revision,
-            self._writer(revision, name, self._schema(revision)),
+            self._writer(revision, name, arrow_fields(revision.declared["schema"])),
             self._writer(revision, name.quarantine, quarantine.SCHEMA),
             self._writer(revision, name.late, late.SCHEMA),
             self._writer(revision, name.outcomes, outcomes.SCHEMA),
@@ -288,6 +381,7 @@ class Streams:
             argument: self._input(argument, source, revision, catalog)
             for argument, source in definition.inputs.items()
         }
+        adopt_history(context, inputs)
         return follower(context, inputs, stream, self._schemas)
 
     def _input(self, argument: str, name: TableName, revision: Revision, catalog: Catalog) -> Input:
@@ -301,7 +395,7 @@ class Streams:
         upstream = self._revisions.get((str(name), revision))
         if upstream is None:
             raise DefinitionError(f"{name}@{revision}, which it reads, is not fed any more.")
-        return self._writer(upstream, name, self._schema(upstream))
+        return self._writer(upstream, name, arrow_fields(upstream.declared["schema"]))
 
     def _bronze_writer(self, name: TableName) -> BronzeWriter:
         with self._opening:
@@ -319,18 +413,21 @@ class Streams:
                     revision.revision,
                     schema,
                     token=self.token,
-                    live=revision.state == State.LIVE,
+                    live=self._shows(name, revision),
+                    held=str(name) in self._held,
                     about={"code": revision.bundle},
                 )
             return self._tables[key]
 
-    def _schema(self, revision: Revision) -> pa.Schema:
-        from pyspark.sql.pandas.types import to_arrow_schema
-        from pyspark.sql.types import StructType
-
-        declared = StructType.fromJson(revision.declared["schema"])
-        fields = [field.with_nullable(True) for field in to_arrow_schema(declared)]
-        return pa.schema(fields)
+    def _shows(self, name: TableName, revision: Revision) -> bool:
+        """Whether a live log shows this revision: the log itself says so, once it was swapped."""
+        path = live_path(self.settings.warehouse, name)
+        known = [r for table, r in self._revisions if table == revision.table]
+        if len(known) > 1 and (path / "_delta_log").exists():
+            actual = shown(DeltaTable(str(path)), known)
+            if actual is not None:
+                return actual == revision.revision
+        return revision.state == State.LIVE
 
     def _waker(self, stream: str) -> Callable[[], None]:
         def wake() -> None:
@@ -342,6 +439,18 @@ class Streams:
         return wake
 
 
+def _runs(revision: Revision, candidate: Candidate | None) -> bool:
+    """A candidate runs once its history is there, or from the beginning if it follows."""
+    if revision.state != State.CANDIDATE:
+        return True
+    return candidate is not None and (candidate.how == How.FOLLOW or candidate.build == Build.BUILT)
+
+
+def _show_again(follower: Follower) -> dict[str, Any]:
+    return {"mirrored": follower.writer.catch_up_mirror()}
+
+
+_SHOW_AGAIN = Order(_show_again, lambda result: None, lambda error: None)
 _SELDOM = dt.timedelta(seconds=5)  # a topic nobody is in a hurry for
 _LONGEST_HOLD = dt.timedelta(seconds=5)  # of rows in memory: a crash has them read again
 

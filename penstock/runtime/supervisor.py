@@ -22,11 +22,14 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from penstock.errors import NotRunning, PenstockError, ServiceFailed
+from penstock.runtime.operate import finish_swaps
 from penstock.runtime.register import Analysed, register
 from penstock.runtime.registry import Registry
 from penstock.runtime.slots import SlotWatch
+from penstock.runtime.staging import Staging
 from penstock.runtime.streams import Streams
 from penstock.runtime.subjects import ensure_subjects
+from penstock.runtime.sweep import Sweep
 from penstock.runtime.upkeep import Upkeep
 from penstock.session import build_session
 from penstock.settings import Settings
@@ -50,6 +53,7 @@ class Supervisor:
         self.settings = settings
         self.holder = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
         self.registry = Registry(settings)
+        self.staging = Staging(self.registry)
         self._stopping = threading.Event()
         self._lost = threading.Event()
         self._streams: Streams | None = None
@@ -122,9 +126,10 @@ class Supervisor:
 
     def _lead(self, session: SparkSession, token: int) -> None:
         self._lost.clear()
+        self._finish_swaps()
         shutil.rmtree(self.settings.run / "checkpoints", ignore_errors=True)  # all are disposable
         streams = self._streams = Streams(session, self.settings, token, self._lost.set)
-        upkeep = Upkeep(streams.logs)
+        upkeep = Upkeep(streams.logs, [Sweep(self.settings, streams)])
         upkeep.start()
         slots = self._slots = SlotWatch(self.settings)
         slots.start()
@@ -141,13 +146,29 @@ class Supervisor:
             self._streams = None
             self._leave(token)
 
+    def _finish_swaps(self) -> None:
+        """Before anything is written: what live logs show is what is live."""
+        while not self._stopping.is_set():
+            try:
+                for table in finish_swaps(self.settings, self.registry):
+                    log.warning("%s was swapped before a crash: noted now", table)
+                return
+            except NotRunning as error:
+                log.warning("%s", error)
+                self._stopping.wait(BEAT_SECONDS)
+
     def _round(self, streams: Streams, token: int) -> None:
         try:
             if not self.registry.renew(LEASE, self.holder, token, LEASE_SECONDS):
                 log.warning("the lease is somebody else's now")
                 self._lost.set()
                 return
-            streams.converge(self.registry.revisions(), self.registry.wishes())
+            streams.converge(
+                self.registry.revisions(),
+                self.registry.wishes(),
+                self.staging.candidates(),
+                self.staging.holds(),
+            )
             streams.hand_out(self.registry.tasks())
             for task, result, failed in streams.answers():
                 self.registry.finish(task, result, failed=failed)

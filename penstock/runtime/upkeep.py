@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from deltalake import DeltaTable
@@ -23,14 +24,19 @@ log = logging.getLogger("penstock.upkeep")
 
 LEAST_COMMITS = 100
 LOOK_SECONDS = 5.0
+CHORE_SECONDS = 60.0
 KEPT = 2
 
 
 class Upkeep:
-    """A thread that checkpoints the logs of all tables of a supervisor."""
+    """A thread that checkpoints the logs of all tables of a supervisor, and does its chores."""
 
-    def __init__(self, logs: Callable[[], list[DeltaLog]]) -> None:
+    def __init__(
+        self, logs: Callable[[], list[DeltaLog]], chores: Sequence[Callable[[], object]] = ()
+    ) -> None:
         self._logs = logs
+        self._chores = list(chores)
+        self._next_chores = 0.0
         self._due: dict[Path, int] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._live, name="upkeep", daemon=True)
@@ -48,6 +54,16 @@ class Upkeep:
                 if self._stopping.is_set():
                     return
                 self._look(delta_log)
+            if time.monotonic() >= self._next_chores:
+                self._next_chores = time.monotonic() + CHORE_SECONDS
+                self._do_chores()
+
+    def _do_chores(self) -> None:
+        for chore in self._chores:
+            try:
+                chore()
+            except Exception as error:  # it is tried again in a minute
+                log.warning("a chore failed: %s", error)
 
     def _look(self, delta_log: DeltaLog) -> None:
         path, version = delta_log.path, delta_log.version

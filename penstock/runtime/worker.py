@@ -13,22 +13,33 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 
-from penstock.errors import ForeignCommit, LeaseLost, TransformError, UsageError, in_a_line
-from penstock.runtime.follow import Follower
+from penstock.errors import (
+    ForeignCommit,
+    LeaseLost,
+    PenstockError,
+    TransformError,
+    UsageError,
+    in_a_line,
+)
+from penstock.runtime.follow import Follower, TableContext
 from penstock.runtime.replay import expire
+from penstock.runtime.source import Batch
 
-__all__ = ["FollowWorker", "Order", "Turns", "Worker"]
+__all__ = ["FollowWorker", "Order", "Standstill", "Turns", "Worker"]
 
 log = logging.getLogger("penstock.worker")
 
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 _TIDY = 3600.0  # seconds between two looks for what has outlived its retention
+_LONGEST_REST = 30.0
+_LONGEST_CALL = 600.0  # seconds for one thing asked of a worker that stands
 _IDLE = 1.0  # a follower looks by itself this often, should a wake-up be missed
 
 
@@ -61,6 +72,64 @@ class Order:
     run: Callable[[Follower], dict[str, Any]]
     done: Callable[[dict[str, Any]], None]
     failed: Callable[[str], None]
+
+
+class Standstill:
+    """A follower that stands still between two batches while somebody else decides.
+
+    The worker's own thread waits here and carries out what it is given, so that whatever belongs
+    to that thread stays with it. It goes on when it is let go, or when nobody has asked anything
+    of it for ``patience`` seconds: who forgot it must not stop a stream for ever.
+    """
+
+    def __init__(self, worker: FollowWorker, patience: float = 120.0) -> None:
+        self.worker = worker
+        self._patience = patience
+        self._calls: queue.Queue[tuple[Callable[[Follower], Any], Future[Any]] | None]
+        self._calls = queue.Queue()
+        self._here: Future[None] = Future()
+        worker.order(Order(self._stand, lambda result: None, self._never_came))
+
+    def arrived(self, seconds: float) -> None:
+        """Wait until it stands."""
+        try:
+            self._here.result(seconds)
+        except TimeoutError:
+            self.let_go()
+            raise PenstockError(
+                f"{self.worker.name} did not come to a stand within {seconds:.0f} s.",
+                remedy="Look at `penstock streams`, then try again.",
+            ) from None
+
+    def call(self, what: Callable[[Follower], Any]) -> Any:
+        """Have something done by the thread that stands, and wait for what it comes to."""
+        answer: Future[Any] = Future()
+        self._calls.put((what, answer))
+        return answer.result(_LONGEST_CALL)
+
+    def let_go(self) -> None:
+        self._calls.put(None)
+
+    def _never_came(self, error: str) -> None:
+        if not self._here.done():
+            self._here.set_exception(PenstockError(f"{self.worker.name}: {error}"))
+
+    def _stand(self, follower: Follower) -> dict[str, Any]:
+        self._here.set_result(None)
+        while True:
+            try:
+                given = self._calls.get(timeout=self._patience)
+            except queue.Empty:
+                log.warning("%s was left standing: it goes on", self.worker.name)
+                return {}
+            if given is None:
+                return {}
+            what, answer = given
+            try:
+                answer.set_result(what(follower))
+            except BaseException as error:
+                answer.set_exception(error)
+                raise  # half way through something: the follower is made anew
 
 
 class Worker(ABC):
@@ -157,7 +226,11 @@ class FollowWorker(Worker):
     Args:
         every: how long new input may wait; None: until it is asked for.
         turns: taken with the others that may wait.
+
+    ``share`` is how much of the time it may work while it has a long way to go; 0: it stands.
     """
+
+    share = 1.0
 
     def __init__(
         self,
@@ -176,6 +249,8 @@ class FollowWorker(Worker):
         self.every = every
         self._follower: Follower | None = None
         self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
+        self._began = 0.0  # the batch in hand
+        self._broke_off = False
 
     def order(self, order: Order) -> None:
         """Have something done between two batches."""
@@ -184,6 +259,7 @@ class FollowWorker(Worker):
 
     def _run(self) -> None:
         follower = self._follower = self._make()
+        follower.go_on = self._go_on
         self.state = "running"
         due, tidy = 0.0, time.monotonic() + _TIDY
         try:
@@ -196,6 +272,9 @@ class FollowWorker(Worker):
                 if self.every is not None and now >= due:
                     due = now + self.every.total_seconds()
                     self._advance(follower)
+                if self._broke_off:  # there is more, and no reason to wait for it
+                    self._broke_off, due = False, 0.0
+                    continue
                 pause = _IDLE if not self.every else max(0.0, due - time.monotonic())
                 self._awake.wait(pause)
                 self._awake.clear()
@@ -205,7 +284,20 @@ class FollowWorker(Worker):
         finally:
             follower.close()
 
+    def _go_on(self, batch: Batch) -> bool:
+        """Between two batches of a long way: rest as told, and see whether anything is asked."""
+        spent, share = time.monotonic() - self._began, self.share
+        if share < 1.0:
+            self._stopping.wait(min(_LONGEST_REST, spent / share - spent) if share else _IDLE)
+        self._began = time.monotonic()
+        self._broke_off = self._stopping.is_set() or not self._orders.empty() or self.share == 0
+        return not self._broke_off
+
     def _advance(self, follower: Follower) -> None:
+        if self.share == 0:
+            self._stopping.wait(_IDLE)
+            return
+        self._began = time.monotonic()
         with self._turns.one() if self._turns is not None and self.every else nullcontext():
             moved = not self._stopping.is_set() and follower.advance()
         if moved:
@@ -225,6 +317,11 @@ class FollowWorker(Worker):
                 raise  # the follower may be half way through something: it is made anew
             self._moved()
             self._on_commit()
+
+    @property
+    def context(self) -> TableContext | None:
+        """What its follower runs with; None while it is not running."""
+        return self._follower.context if self._follower is not None else None
 
     def details(self) -> dict[str, Any]:
         return self._follower.status() if self._follower is not None else {}

@@ -46,6 +46,7 @@ class RevisionWriter:
         *,
         token: int,
         live: bool,
+        held: bool = False,
         about: Mapping[str, Any] | None = None,
     ) -> None:
         self.name = name
@@ -55,6 +56,7 @@ class RevisionWriter:
         self.recent = RecentRows(_RECENT_BYTES)
         self._about = dict(about or {})
         self._mirrored = -1  # the newest commit of the revision that live shows
+        self.held = held  # live stands still, the revision goes on
         self.companions: dict[str, RevisionWriter] = {}
         self.tallies: dict[int, list[list[Any]]] = {}  # of commits not yet in the outcomes table
         DeltaLog.create(self.path, schema, description=f"{name} revision {revision}")
@@ -131,7 +133,7 @@ class RevisionWriter:
     # --- the mirror -----------------------------------------------------------------------
     def _show(self, version: int, actions: list[Action]) -> None:
         """Mirror the commit just made; after one that could not be mirrored, all since then."""
-        if self.live is None:
+        if self.live is None or self.held:
             return
         if self._mirrored != version - 1:
             self.catch_up_mirror()
@@ -141,11 +143,11 @@ class RevisionWriter:
         self._mirrored = version
 
     def catch_up_mirror(self) -> int:
-        """Mirror what a crash or a failed commit left behind; returns how many commits."""
-        if self.live is None:
+        """Mirror what a crash, a failed commit or a hold left behind; returns how many commits."""
+        if self.live is None or self.held:
             return 0
         with self.log.lock:
-            marker = self.live.txn(self._marker)
+            marker = self.live.txn(self.marker)
             done = 0
             for version, actions in self.log.commits(after=-1 if marker is None else marker):
                 data = [a for a in actions if any(kind in a for kind in _DATA_ACTIONS)]
@@ -155,8 +157,20 @@ class RevisionWriter:
             self._mirrored = self.log.version
             return done
 
+    def show(self, live: DeltaLog) -> None:
+        """From now on live shows this revision, and shows all of it already."""
+        self.live = live
+        self._mirrored = self.log.version
+
+    def hide(self) -> DeltaLog:
+        """From now on live shows another revision; returns live's log."""
+        live, self.live = self.live, None
+        assert live is not None  # noqa: S101
+        return live
+
     @property
-    def _marker(self) -> str:
+    def marker(self) -> str:
+        """The transaction that says how far live shows this revision."""
         return f"mirror:{self.revision}"
 
     def _mirror(self, version: int, actions: list[Action]) -> None:
@@ -167,7 +181,7 @@ class RevisionWriter:
             for action in actions
         ]
         about = {**self._about, "revision": self.revision, "revision_version": version}
-        self.live.commit(moved, {self._marker: version}, about)
+        self.live.commit(moved, {self.marker: version}, about)
 
 
 def _apart(name: str) -> str:

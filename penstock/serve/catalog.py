@@ -6,16 +6,18 @@ Text typed by a person is only ever compared with this list; it is never joined 
 
 from __future__ import annotations
 
+import datetime as dt
 import difflib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import EnvironmentProblem, UsageError
+from penstock.serve import moments
 
 if TYPE_CHECKING:
     from penstock.settings import Settings
@@ -30,39 +32,53 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 @dataclass(frozen=True, order=True)
 class TableRef:
-    """One live table as a query means it; ``version`` None is the newest at the time of opening.
+    """One table as a query means it; ``version`` None is the newest at the time of opening.
 
-    Nothing sets ``version`` from user text yet: a suffix such as ``gold.x@version:17`` would be
-    understood in `Catalog.find` and is already honoured by everything that opens a table.
+    ``at`` is the suffix it was typed with, ``revision`` the one it names, if any.
     """
 
     layer: str
     name: str
     version: int | None = None
+    at: str = ""
+    revision: str = ""
+    time: dt.datetime | None = None
 
     @property
     def label(self) -> str:
-        return f"{self.layer}.{self.name}"
+        return f"{self.layer}.{self.typed}"
+
+    @property
+    def typed(self) -> str:
+        """The name as a query has it."""
+        return f"{self.name}@{self.at}" if self.at else self.name
 
 
 class Catalog:
     """The tables of one stack, by name."""
 
-    def __init__(self, warehouse: Path, refs: Iterable[TableRef]) -> None:
+    def __init__(
+        self,
+        warehouse: Path,
+        refs: Iterable[TableRef],
+        revision_in: Callable[[str, str], str | None] = lambda table, state: None,
+    ) -> None:
         self._warehouse = warehouse
+        self._revision_in = revision_in
         self._refs = {ref.label.lower(): ref for ref in refs}
 
     @classmethod
     def load(cls, settings: Settings) -> Catalog:
         """Declared tables first (they may hold nothing yet), then whatever the warehouse holds."""
         found = [*_declared(settings.manifest), *_stored(settings.warehouse)]
-        return cls(settings.warehouse, found)
+        return cls(settings.warehouse, found, _asking(settings))
 
     def __iter__(self) -> Iterator[TableRef]:
         return iter(sorted(self._refs.values()))
 
     def folder(self, ref: TableRef) -> Path:
-        return self._warehouse / ref.layer / ref.name
+        folder = self._warehouse / ref.layer / ref.name
+        return folder / "_revisions" / ref.revision if ref.revision else folder
 
     def has_data(self, ref: TableRef) -> bool:
         """Whether the table has at least one commit; a declared table may not have one yet."""
@@ -78,10 +94,24 @@ class Catalog:
         Raises:
             UsageError: no such table; the remedy names the closest ones.
         """
-        ref = self._refs.get(".".join(parts).lower()) if len(parts) == 2 else None
+        bare, _, at = parts[-1].partition("@") if parts else ("", "", "")
+        name = f"{parts[0]}.{bare}".lower()
+        ref = self._refs.get(name) if len(parts) == 2 else None
         if ref is None:
-            raise self._unknown(parts)
-        return ref
+            raise self._unknown([*parts[:-1], bare])
+        return self._at(ref, at) if at else ref
+
+    def _at(self, ref: TableRef, at: str) -> TableRef:
+        moment = moments.read(at)
+        revision = ""
+        if moment.state != "live":
+            revision = self._revision_in(ref.label, moment.state) or ""
+            if not revision:
+                raise UsageError(
+                    f"{ref.label} has no {moment.state} revision.",
+                    remedy="See `penstock releases`.",
+                )
+        return replace(ref, at=at, version=moment.version, time=moment.time, revision=revision)
 
     def no_data(self, ref: TableRef) -> UsageError:
         """What to say of a table that is declared but has never been written."""
@@ -99,12 +129,6 @@ class Catalog:
                 f"{message} This stack has no tables yet ({self._warehouse.parent}).",
                 remedy="Run `penstock up` first.",
             )
-        if "@" in typed:
-            return UsageError(
-                f"{message} Reading an older version by name is not supported yet.",
-                remedy="Leave out the part from @ on, or open that version by path "
-                "(docs/reading.md).",
-            )
         close = self._closest(parts)
         if close:
             return UsageError(message, remedy=f"Did you mean {' or '.join(close)}?")
@@ -119,6 +143,22 @@ class Catalog:
         near = [ref.label for ref in self if ref.name.lower() in by_name]
         labels = [*same, *(self._refs[key].label for key in alike), *near]
         return list(dict.fromkeys(labels))[:3]
+
+
+def _asking(settings: Settings) -> Callable[[str, str], str | None]:
+    """Asks the registry, and only when a query names a revision: reading needs no platform."""
+
+    def revision_in(table: str, state: str) -> str | None:
+        from penstock.runtime.registry import Registry
+
+        registry = Registry(settings)
+        try:
+            found = [r for r in registry.revisions(states=(state,)) if r.table == table]
+        finally:
+            registry.close()
+        return found[-1].revision if found else None
+
+    return revision_in
 
 
 def _declared(manifest: Path) -> list[TableRef]:

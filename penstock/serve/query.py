@@ -26,6 +26,7 @@ from penstock.errors import PenstockError, QueryRefused, UsageError
 from penstock.serve import sandbox
 from penstock.serve.catalog import Catalog
 from penstock.serve.guard import Guard, LastResort
+from penstock.serve.moments import spell
 from penstock.serve.snapshot import Snapshot, open_snapshot
 from penstock.serve.sqlcheck import Checked, check
 
@@ -141,7 +142,7 @@ def open_query(
     memory_bytes = _bytes_of(memory_limit)
     started = time.monotonic()
     with sandbox.connect(f"{memory_bytes}B") as connection:
-        checked = check(connection, sql)
+        checked = check(connection, spell(sql))
         catalog = Catalog.load(settings)
         if checked.kind == "show tables":
             yield _show_tables(catalog, time.monotonic() - started)

@@ -58,7 +58,7 @@ def expose(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot])
     for number, snapshot in enumerate(snapshots):
         variable = f"files_{number}"
         connection.execute(f"SET VARIABLE {variable} = $1", [file_lists(snapshot.parts)])
-        view = f"{identifier(snapshot.ref.layer)}.{identifier(snapshot.ref.name)}"
+        view = f"{identifier(snapshot.ref.layer)}.{identifier(snapshot.ref.typed)}"
         scan = scan_sql(snapshot.columns, snapshot.parts, variable)
         connection.execute(f"CREATE VIEW {view} AS {scan}")
     _lock(connection, [file for snapshot in snapshots for file in snapshot.files])

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from penstock.errors import PenstockError, QueryRefused
+from penstock.errors import PenstockError, QueryRefused, UsageError
 from penstock.serve.catalog import Catalog, TableRef
 
 __all__ = [
@@ -106,15 +106,29 @@ def open_snapshot(catalog: Catalog, ref: TableRef) -> Snapshot:
         raise catalog.no_data(ref)
     try:
         table = DeltaTable(str(folder), version=ref.version)
+        if ref.time is not None:
+            table.load_as_version(ref.time)
     except TableNotFoundError:
         raise catalog.no_data(ref) from None
-    except DeltaError as error:
+    except (DeltaError, ValueError) as error:
+        if ref.at:
+            raise _not_there(ref, folder, error) from None
         raise _unreadable(ref, error) from None
     _check_protocol(ref, table)
     partition_by = table.metadata().partition_columns
     columns = columns_of(json.loads(table.schema().to_json()), partition_by)
     parts = _parts(table, folder, partition_by)
     return Snapshot(ref, table.version(), columns, parts)
+
+
+def _not_there(ref: TableRef, folder: Path, error: Exception) -> PenstockError:
+    from deltalake import DeltaTable
+
+    newest = DeltaTable(str(folder)).version()
+    return UsageError(
+        f"{ref.label} is not to be had: {str(error).splitlines()[0]}",
+        remedy=f"Its newest version is {newest}; how far back it goes is in docs/reading.md.",
+    )
 
 
 def _unreadable(ref: TableRef, error: Exception) -> PenstockError:

@@ -24,9 +24,10 @@ from penstock.runtime.decode import decode, transform_input
 from penstock.runtime.dedupe import first_of_each
 from penstock.runtime.files import conform
 from penstock.runtime.follow import Follower, Input, TableContext, sound
+from penstock.runtime.history import adopt_history
 from penstock.runtime.prepared import to_frame
 from penstock.runtime.times import NEVER
-from penstock.runtime.writer import RevisionWriter, live_path
+from penstock.runtime.writer import RevisionWriter, live_path, revision_path
 from penstock.testing.feeds import FedStream, FedTable
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class Kit:
             the schema alone will do.
         stream: the stream, where the table decodes one.
         changing: names of inputs whose rows the test will take back (``remove``).
+        beside: another kit whose inputs this one reads: a second revision of the same table, not
+            shown to readers. See `candidate`.
     """
 
     def __init__(
@@ -59,8 +62,11 @@ class Kit:
         *,
         stream: Stream | None = None,
         changing: Sequence[str] = (),
+        beside: Kit | None = None,
     ) -> None:
         self.session = session
+        self.beside = beside
+        self.revision = _REVISION if beside is None else f"{beside.revision}-next"
         self.folder = folder
         self.table = table
         self.stream = stream
@@ -70,7 +76,7 @@ class Kit:
         self._changing = set(changing)
         self._token = 0
         self._fed = 0
-        self.feeds: dict[str, FedTable | FedStream] = {}
+        self.feeds: dict[str, FedTable | FedStream] = {} if beside is None else beside.feeds
         self._follower: Follower | None = None
         self.restart()
 
@@ -78,7 +84,7 @@ class Kit:
     def restart(self) -> None:
         """Open everything anew under a higher token: memory is gone, commits are not."""
         self._token += 1
-        for name in map(str, self.table.inputs.values()):
+        for name in [] if self.beside else map(str, self.table.inputs.values()):
             old = self.feeds.get(name)
             if self.stream is not None:
                 known = old.writers if isinstance(old, FedStream) else None
@@ -88,6 +94,42 @@ class Kit:
         if self._follower is not None:
             self._follower.close()
         self._follower = self._new_follower()
+
+    def candidate(self, table: Table, *, build: bool = False, piece_rows: int = 100) -> Kit:
+        """Another revision of the table, beside this one and reading the same inputs.
+
+        Args:
+            build: compute its history as a batch, in pieces, as `penstock stage` does; else it
+                follows its inputs from the beginning.
+        """
+        if build:
+            self._build(table, piece_rows)
+        return Kit(
+            self.session,
+            self.folder,
+            table,
+            self._schemas,
+            stream=self.stream,
+            changing=tuple(self._changing),
+            beside=self,
+        )
+
+    def _build(self, table: Table, piece_rows: int) -> None:
+        from penstock.reprocess.history import HistoryBuilder, Pinned
+
+        pinned = {}
+        for argument, name in table.inputs.items():
+            source = self.feeds[str(name)].source
+            pinned[argument] = Pinned(str(name), source.path, source.schema, source.log.version)
+        HistoryBuilder(
+            self.session,
+            self.folder,
+            table,
+            revision=f"{self.revision}-next",
+            schema=self._output_schema(table),
+            inputs=pinned,
+            piece_rows=piece_rows,
+        ).run(lambda progress: True)
 
     @property
     def follower(self) -> Any:
@@ -99,17 +141,18 @@ class Kit:
         context = TableContext(
             self.session,
             self.table,
-            _REVISION,
+            self.revision,
             self._writer(str(name), self._output_schema()),
             self._writer(str(name.quarantine), quarantine.SCHEMA),
             self._writer(str(name.late), late_lines.SCHEMA),
             self._writer(str(name.outcomes), outcomes.SCHEMA),
-            self.folder / "scratch",
+            self.folder / "scratch" / self.revision,
         )
         inputs = {
             argument: Input(argument, str(n), self.feeds[str(n)].source, self._changes(str(n)))
             for argument, n in self.table.inputs.items()
         }
+        adopt_history(context, inputs)
         feed = next(iter(self.feeds.values()))
         schemas: Any = feed if isinstance(feed, FedStream) else None
         return follower(context, inputs, self.stream, schemas)
@@ -269,17 +312,26 @@ class Kit:
 
     def _writer(self, name: str, schema: pa.Schema) -> RevisionWriter:
         return RevisionWriter(
-            self.folder, TableName.parse(name), _REVISION, schema, token=self._token, live=True
+            self.folder,
+            TableName.parse(name),
+            self.revision,
+            schema,
+            token=self._token,
+            live=self.beside is None,
         )
 
-    def _output_schema(self) -> pa.Schema:
+    def _output_schema(self, table: Table | None = None) -> pa.Schema:
         def given(name: str) -> Stream | pa.Schema:
             return self.stream if self.stream is not None else self._schemas[name]
 
-        return arrow_schema(output_frame(self.table, empty_inputs(self.session, self.table, given)))
+        table = table or self.table
+        return arrow_schema(output_frame(table, empty_inputs(self.session, table, given)))
 
     def _live(self, name: TableName) -> list[Row]:
-        return _sorted(DeltaTable(str(live_path(self.folder, name))).to_pyarrow_table())
+        path = live_path(self.folder, name)
+        if self.beside is not None:
+            path = revision_path(self.folder, name, self.revision)
+        return _sorted(DeltaTable(str(path)).to_pyarrow_table())
 
 
 def _table(rows: pa.Table | Sequence[Row], schema: pa.Schema) -> pa.Table:

@@ -1,0 +1,192 @@
+"""`penstock promote`, `rollback`, `abort`, `retire`, `releases`, `hold` and `release`."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from penstock.cli.asking import known_table
+from penstock.cli.change import releases_of
+from penstock.cli.show import print_rows, size
+from penstock.errors import UsageError
+from penstock.settings import Settings
+
+__all__ = ["abort", "hold", "promote", "release", "releases", "retire", "rollback"]
+
+
+@click.command()
+@click.argument("table", required=False)
+@click.option("--why", required=True, help="Why it goes live; kept in the commit.")
+@click.option("--accept-differences", "accept", metavar="REASON",
+              help="Promote although the comparison is not within its thresholds.")  # fmt: skip
+@click.option("--keep-warm", default="24 hours", show_default=True,
+              help="How long the old revision stays fed; or 'always'.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def promote(table: str | None, why: str, accept: str | None, keep_warm: str, as_json: bool) -> None:
+    """Let live tables show their candidates: one commit per table, no data copied.
+
+    Refused unless the candidates are ready, were compared, and differ no more than they may. The
+    old revision stays warm, so `penstock rollback` loses nothing. A release that was interrupted
+    half way is finished by the same command.
+
+    \b
+    Examples:
+      penstock promote --why 'calibration is no measurement'
+      penstock promote gold.sensor_5m --why 'p99 asked for' --accept-differences 'known'
+    """
+    from penstock.model.duration import parse_duration
+
+    try:
+        keep = None if keep_warm == "always" else parse_duration(keep_warm)
+    except ValueError as error:
+        raise UsageError(f"--keep-warm: {error}") from None
+    told = releases_of(quiet=as_json).promote(table, why=why, accept=accept, keep_warm=keep)
+    _show_swap(told, as_json)
+    if not as_json:
+        click.echo("The old revisions stay warm. To go back: penstock rollback --why '...'")
+
+
+@click.command()
+@click.argument("table", required=False)
+@click.option("--why", required=True, help="Why; kept in the commit.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def rollback(table: str | None, why: str, as_json: bool) -> None:
+    """Let live tables show again what they showed before the last release.
+
+    The old revision was fed all the time: nothing that arrived since is lost.
+
+    \b
+    Example:
+      penstock rollback gold.sensor_5m --why 'the plant needs calibration readings after all'
+    """
+    _show_swap(releases_of(quiet=as_json).rollback(table, why=why), as_json)
+
+
+def _show_swap(told: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(told, indent=1))
+        return
+    print_rows(
+        told["tables"],
+        ("table", "from", "to", "version", "changed", "files", "update_seconds", "commit_seconds"),
+    )
+    click.echo(
+        f"Live stood still for {told['held_seconds']:.2f} s; the difference was computed before, "
+        f"in {told['prepared_seconds']:.2f} s."
+    )
+
+
+@click.command()
+@click.argument("table", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def abort(table: str | None, as_json: bool) -> None:
+    """Give up a candidate, at any stage, and what was staged with it; deletes its bytes.
+
+    \b
+    Example:
+      penstock abort gold.sensor_5m
+    """
+    told = releases_of(quiet=as_json).abort(table)
+    if as_json:
+        click.echo(json.dumps(told, indent=1))
+        return
+    for one in told["dropped"]:
+        click.echo(f"{one['table']}@{one['revision']} is gone: {size(one['bytes'])}")
+
+
+@click.command()
+@click.argument("table")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def retire(table: str, as_json: bool) -> None:
+    """Stop feeding a table's warm revision. There is no way back to it then.
+
+    Its bytes are deleted once no version of the live table that is still promised to readers needs
+    them.
+
+    \b
+    Example:
+      penstock retire gold.sensor_5m
+    """
+    told = releases_of(quiet=as_json).retire(table)
+    if as_json:
+        click.echo(json.dumps(told, indent=1))
+        return
+    for one in told:
+        click.echo(f"{one['table']}@{one['revision']} is retired; its bytes go in due time")
+
+
+@click.command()
+@click.argument("table", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def releases(table: str | None, as_json: bool) -> None:
+    """What was promoted and rolled back, by whom and why; and which revisions there are.
+
+    \b
+    Examples:
+      penstock releases
+      penstock releases gold.sensor_5m --json
+    """
+    from penstock.runtime.registry import Registry, State
+    from penstock.runtime.staging import Staging
+
+    registry = Registry(Settings.load())
+    registry.create()
+    done = [asdict(p) for p in Staging(registry).promotions(table)]
+    states = (*State.FED, State.RETIRED)
+    known = [
+        {"table": r.table, "revision": r.revision, "state": r.state, "code": r.bundle[:12]}
+        for r in registry.revisions(states=states)
+        if table is None or r.table == table
+    ]
+    if as_json:
+        click.echo(json.dumps({"promotions": done, "revisions": known}, indent=1))
+        return
+    print_rows(done, ("at", "verb", "table", "revision", "replaced", "live_version", "who", "why"))
+    click.echo()
+    print_rows(known, ("table", "revision", "state", "code"))
+
+
+@click.command()
+@click.argument("table")
+@click.option("--why", required=True, help="The reason; shown to whoever asks.")
+def hold(table: str, why: str) -> None:
+    """Let a live table stand still while its revision goes on.
+
+    \b
+    Example:
+      penstock hold gold.sensor_5m --why 'a sensor sends nonsense'
+    """
+    from penstock.runtime.registry import Registry
+    from penstock.runtime.staging import Staging
+
+    settings = Settings.load()
+    known_table(settings, table)
+    registry = Registry(settings)
+    registry.create()
+    Staging(registry).hold(table, why, getpass.getuser())
+    click.echo(f"{table} is held. To let it go on: penstock release {table}")
+
+
+@click.command()
+@click.argument("table")
+def release(table: str) -> None:
+    """Let a held live table go on; it shows everything that came meanwhile.
+
+    \b
+    Example:
+      penstock release gold.sensor_5m
+    """
+    from penstock.runtime.registry import Registry
+    from penstock.runtime.staging import Staging
+
+    settings = Settings.load()
+    known_table(settings, table)
+    registry = Registry(settings)
+    registry.create()
+    if not Staging(registry).release(table):
+        raise UsageError(f"{table} is not held.", remedy="See `penstock status`.")
+    click.echo(f"{table} goes on.")

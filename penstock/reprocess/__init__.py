@@ -1,0 +1,1 @@
+"""How a table changes: plan, stage, compare, promote, roll back."""

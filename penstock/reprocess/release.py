@@ -1,0 +1,306 @@
+"""Releases: what was staged together is compared, promoted, taken back and retired together.
+
+The gates stand here. The work itself is done by the supervisor, which holds the tables' leases
+(``runtime/operate.py``); a release whose promotion was interrupted is finished by asking again.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import UsageError
+from penstock.model.names import TableName
+from penstock.model.windows import Timed
+from penstock.reprocess.compare import Side, TableReport, Wishes, compare_table
+from penstock.reprocess.evidence import made_from
+from penstock.reprocess.plan import same_rows
+from penstock.reprocess.report import render
+from penstock.reprocess.stage import statuses
+from penstock.runtime.bundle import Bundle
+from penstock.runtime.registry import Registry, Revision, State
+from penstock.runtime.staging import Candidate, Promotion, Staging
+from penstock.runtime.times import moment
+from penstock.runtime.writer import revision_path
+from penstock.settings import Settings
+
+__all__ = ["Ask", "NotWithin", "Releases"]
+
+# Leaves a task for the supervisor and waits for what it comes to.
+Ask = Callable[[str, str, dict[str, Any]], dict[str, Any]]
+
+
+class NotWithin(UsageError):
+    """A comparison found more differences than it may."""
+
+    exit_code = 12
+
+
+class Releases:
+    """Everything that happens to releases after they were staged."""
+
+    def __init__(self, settings: Settings, registry: Registry, ask: Ask, who: str) -> None:
+        self.settings = settings
+        self.registry = registry
+        self.staging = Staging(registry)
+        self.who = who
+        self._ask = ask
+
+    # --- which release ----------------------------------------------------------------------
+    def staged(self, table: str | None) -> list[Candidate]:
+        """The candidates of the release that has this table; of the only one without it."""
+        every = self.staging.candidates()
+        if not every:
+            raise UsageError("nothing is staged.", remedy="See `penstock plan`, then stage it.")
+        releases = {c.release for c in every if table is None or c.table == table}
+        if not releases:
+            raise UsageError(f"{table} has no candidate.", remedy=f"`penstock stage {table}`")
+        if len(releases) > 1:
+            listed = ", ".join(sorted({c.table for c in every}))
+            raise UsageError(f"several releases are staged ({listed}).", remedy="Name a table.")
+        (release,) = releases
+        return [c for c in every if c.release == release]
+
+    def _live(self) -> dict[str, Revision]:
+        return {r.table: r for r in self.registry.revisions(states=(State.LIVE,))}
+
+    # --- compare ------------------------------------------------------------------------------
+    def compare(self, table: str | None, wishes: Wishes) -> dict[str, Any]:
+        """Compare a release with what is live; keeps the report and returns it."""
+        candidates = self.staged(table)
+        self._require_ready(candidates)
+        release = candidates[0].release
+        wanted = {c.table: c.revision for c in candidates}
+        pins = self._ask(candidates[0].table, "pin", {"to": wanted})["pins"]
+        reports = [self._compared(c, pins[c.table], wishes) for c in candidates]
+        at = dt.datetime.now(dt.UTC)
+        told = {
+            "title": f"{', '.join(wanted)}: candidate against live",
+            "release": release,
+            "at": f"{at:%Y-%m-%d %H:%M:%S}Z",
+            "who": self.who,
+            "within": all(report.within for report in reports),
+            "tables": [report.as_dict() for report in reports],
+        }
+        return self._kept(told, release, at, pins)
+
+    def _kept(
+        self, told: dict[str, Any], release: str, at: dt.datetime, pins: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        folder = self.settings.home / "reports" / release
+        folder.mkdir(parents=True, exist_ok=True)
+        page = folder / f"{at:%H%M%S}.html"
+        told["page"], told["json"] = str(page), str(page.with_suffix(".json"))
+        page.write_text(render(told))
+        page.with_suffix(".json").write_text(json.dumps(told, indent=1, default=str))
+        verdict = {
+            "within": told["within"],
+            "live": {name: pin["old"]["revision"] for name, pin in pins.items()},
+            "candidates": {name: pin["new"]["revision"] for name, pin in pins.items()},
+            "unexpected": {t["table"]: t["counts"].get("unexpected", 0) for t in told["tables"]},
+        }
+        self.staging.compared(release, str(page), verdict)
+        return told
+
+    def _compared(
+        self, candidate: Candidate, pin: Mapping[str, Any], wishes: Wishes
+    ) -> TableReport:
+        known = {(r.table, r.revision): r for r in self.registry.revisions()}
+        name = TableName.parse(candidate.table)
+        sides = {
+            word: self._side(name, known[candidate.table, pin[word]["revision"]], pin[word])
+            for word in ("old", "new")
+        }
+        new = known[candidate.table, candidate.revision]
+        old = known[candidate.table, pin["old"]["revision"]]
+        bundle = Bundle(self.settings.bundles / new.bundle, self.settings.jobs)
+        definition = bundle.catalog().tables[name]
+        report = compare_table(
+            candidate.table,
+            sides["old"],
+            sides["new"],
+            keys=definition.keys,
+            same_rows=same_rows(old.declared.get("meaning", {}), definition.describe()),
+            point=definition.kind.point if isinstance(definition.kind, Timed) else None,
+            wishes=wishes,
+            scratch=self.settings.run / "compare",
+        )
+        if candidate.since is not None:
+            report.since = moment(candidate.since).isoformat()
+        report.new["build"] = {k: v for k, v in candidate.told.items() if k != "error"}
+        for row in report.worst:
+            row["source"] = made_from(self.settings.warehouse, definition, new, pin["new"], row)
+        return report
+
+    def _side(self, name: TableName, revision: Revision, pin: Mapping[str, Any]) -> Side:
+        def beside(kind: str) -> tuple[Path, int]:
+            table = getattr(name, kind)
+            path = revision_path(self.settings.warehouse, table, revision.revision)
+            return path, pin["beside"][kind]
+
+        fields = revision.declared["schema"]["fields"]
+        return Side(
+            revision.revision,
+            pin["version"],
+            revision_path(self.settings.warehouse, name, revision.revision),
+            {f["name"]: str(f["type"]) for f in fields},
+            pin["inputs"],
+            pin["watermark"],
+            beside("quarantine"),
+            beside("late"),
+        )
+
+    def _require_ready(self, candidates: Sequence[Candidate]) -> None:
+        found = statuses(self.settings, self.registry, candidates[0].release)
+        for status in found:
+            if status.state != "ready":
+                raise UsageError(
+                    f"{status.table}@{status.revision} is not ready: {status.state}.",
+                    remedy="Look at `penstock stage --status`.",
+                )
+
+    # --- promote, roll back -------------------------------------------------------------------
+    def promote(
+        self,
+        table: str | None,
+        *,
+        why: str,
+        accept: str | None,
+        keep_warm: dt.timedelta | None,
+    ) -> dict[str, Any]:
+        """Let the live tables of a release show its candidates, if nothing speaks against it."""
+        unfinished = self._unfinished(table)
+        if unfinished is not None:
+            return unfinished
+        candidates = self.staged(table)
+        self._require_ready(candidates)
+        release = candidates[0].release
+        wanted = {c.table: c.revision for c in candidates}
+        page, verdict = self._verdict(release, wanted)
+        self._require_unmoved(verdict)
+        partial = [c.table for c in candidates if c.since is not None]
+        if accept is None and partial:
+            raise NotWithin(
+                f"{', '.join(partial)}: its history is partial, rows from before it would go.",
+                remedy="Stage it from BEGINNING, or add --accept-differences 'why'.",
+            )
+        if accept is None and not verdict["within"]:
+            raise NotWithin(
+                f"the comparison is not within its thresholds: {verdict['unexpected']}.",
+                remedy=f"Look at {page}; then abort, or add --accept-differences 'why'.",
+            )
+        reason = why if accept is None else f"{why} (differences accepted: {accept})"
+        keep = None if keep_warm is None else keep_warm.total_seconds()
+        decided = {"verb": "promote", "release": release, "why": reason, "report": page}
+        return self._swap(wanted, verdict["live"], {**decided, "keep_warm_seconds": keep})
+
+    def _verdict(self, release: str, wanted: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+        known = self.staging.comparison(release)
+        if known is None or known[1]["candidates"] != wanted:
+            raise UsageError(
+                "the candidates were not compared with what is live yet.",
+                remedy="Run `penstock compare`.",
+            )
+        return known
+
+    def _require_unmoved(self, verdict: Mapping[str, Any]) -> None:
+        """Nobody promoted a touched table since it was compared."""
+        live = self._live()
+        for table, revision in verdict["live"].items():
+            if live[table].revision == revision:
+                continue
+            last = next(iter(self.staging.promotions(table, 1)), None)
+            who = f": {last.who} promoted {last.revision} at {last.at}" if last else ""
+            raise UsageError(
+                f"{table} is not what it was compared with{who}.",
+                remedy="Run `penstock compare` again.",
+            )
+
+    def _unfinished(self, table: str | None) -> dict[str, Any] | None:
+        """A release that was promoted in part: finishing it needs no new decision."""
+        warm = {r.table for r in self.registry.revisions(states=(State.WARM,))}
+        left = self.staging.candidates()
+        for last in self.staging.promotions(most=20):
+            rest = [c for c in left if c.release == last.release]
+            if last.verb != "promote" or not rest or last.table not in warm:
+                continue
+            if table is not None and table not in {last.table, *(c.table for c in rest)}:
+                continue
+            _, verdict = self.staging.comparison(last.release) or ("", {})
+            wanted = dict(verdict["candidates"])
+            decided = {"verb": "promote", "release": last.release, "report": last.report}
+            return self._swap(wanted, verdict["live"], {**decided, "why": last.why})
+        return None
+
+    def _swap(
+        self, wanted: Mapping[str, str], expected: Mapping[str, str], decided: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        told = {"to": dict(wanted), "expected": dict(expected), "who": self.who, **decided}
+        return self._ask(next(iter(wanted)), "swap", told)
+
+    def rollback(self, table: str | None, *, why: str) -> dict[str, Any]:
+        """Let the live tables of the last release show again what they showed before it."""
+        done = self._last_release(table)
+        warm = {(r.table, r.revision) for r in self.registry.revisions(states=(State.WARM,))}
+        for one in done:
+            if (one.table, one.replaced) not in warm:
+                raise UsageError(
+                    f"{one.table}: revision {one.replaced} is not warm any more.",
+                    remedy="Stage the code of that time anew.",
+                )
+        wanted = {one.table: one.replaced for one in done}
+        expected = {one.table: one.revision for one in done}
+        decided = {"verb": "rollback", "release": done[0].release, "why": why, "report": ""}
+        return self._swap(wanted, expected, decided)
+
+    def _last_release(self, table: str | None) -> list[Promotion]:
+        """The newest swap of each table of a release, in the order they were made."""
+        live = self._live()
+        every = self.staging.promotions()
+        last = next((p for p in every if table is None or p.table == table), None)
+        if last is None:
+            raise UsageError("nothing was promoted yet.", remedy="See `penstock releases`.")
+        mine: dict[str, Promotion] = {}
+        for one in every:
+            if one.release == last.release and one.table not in mine:
+                mine[one.table] = one
+        current = [p for p in mine.values() if live[p.table].revision == p.revision]
+        if len(current) < len(mine):
+            moved = sorted(set(mine) - {p.table for p in current})
+            raise UsageError(
+                f"{', '.join(moved)}: promoted again since then.",
+                remedy="Roll back the newer release first: `penstock releases`.",
+            )
+        return list(reversed(list(mine.values())))
+
+    # --- ends ---------------------------------------------------------------------------------
+    def abort(self, table: str | None) -> dict[str, Any]:
+        """Give up a release that was never live, at any stage."""
+        candidates = self.staged(table)
+        listed = {c.table: c.revision for c in reversed(candidates)}
+        return self._ask(candidates[0].table, "drop", {"revisions": listed})
+
+    def retire(self, table: str) -> list[dict[str, str]]:
+        """Stop feeding the warm revision of a table, and of what reads it; bytes go later."""
+        fed = self.registry.revisions()
+        warm = [r for r in fed if r.table == table and r.state == State.WARM]
+        if not warm:
+            raise UsageError(f"{table} has no warm revision.", remedy="See `penstock releases`.")
+        chosen, edge = [], list(warm)
+        while edge:
+            one = edge.pop()
+            readers = [r for r in fed if r.inputs.get(one.table) == one.revision]
+            bound = [r for r in readers if r.state != State.WARM]
+            if bound:
+                raise UsageError(
+                    f"{bound[0].table}@{bound[0].revision} is {bound[0].state} and reads it.",
+                    remedy=f"Promote or abort {bound[0].table} first.",
+                )
+            chosen.append(one)
+            edge += [r for r in readers if r not in chosen]
+        for one in reversed(chosen):
+            self.staging.move(one.table, one.revision, to=State.RETIRED)
+        return [{"table": r.table, "revision": r.revision} for r in chosen]

@@ -1,0 +1,393 @@
+"""Staging: candidates are registered, their history is built, and they catch up with what is live.
+
+What has to go live together is staged together, as one *release*: a table, whatever changed of
+what it reads, and all that reads any of these. Staging again what is staged goes on with it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from penstock.errors import NotRunning, PenstockError, UsageError, in_a_line
+from penstock.model.duration import parse_duration
+from penstock.model.names import TableName
+from penstock.model.windows import Session, Timed
+from penstock.reprocess.history import HistoryBuilder, Pinned, Progress, how_built
+from penstock.reprocess.plan import selection
+from penstock.runtime import heartbeat
+from penstock.runtime.build import arrow_fields
+from penstock.runtime.bundle import Bundle, store_bundle
+from penstock.runtime.compute import BROKEN_TRANSFORM
+from penstock.runtime.history import Workshop
+from penstock.runtime.register import Analysed, analyse, declared_of, fingerprint_of
+from penstock.runtime.registry import Registry, Revision, State
+from penstock.runtime.staging import Build, Candidate, How, Staging
+from penstock.runtime.times import EPOCH, moment
+from penstock.runtime.writer import revision_path
+from penstock.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Request", "Stager", "Status", "begin_at", "statuses"]
+
+READY_BEHIND = 20  # commits of its input a candidate may be behind and still be ready
+_LOOK = 1.0
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a candidate is doing."""
+
+    table: str
+    revision: str
+    release: str
+    state: str  # building, catching-up, ready, paused, failed
+    how: str
+    behind: int | None
+    since: str | None  # its history begins here: it is partial
+    told: dict[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def statuses(settings: Settings, registry: Registry, release: str | None = None) -> list[Status]:
+    """Every candidate's state, from the registry and the supervisor's last sign of life."""
+    beat = heartbeat.read(settings)
+    streams = {s["stream"]: s for s in beat.streams} if beat is not None else {}
+    found = []
+    for candidate in Staging(registry).candidates(release):
+        stream = streams.get(f"{candidate.table}@{candidate.revision}", {})
+        state, told = _state(candidate, stream)
+        since = None if candidate.since is None else moment(candidate.since).isoformat()
+        behind = stream.get("behind")
+        found.append(
+            Status(candidate.table, candidate.revision, candidate.release, state,
+                   candidate.how, behind, since, told)
+        )  # fmt: skip
+    return found
+
+
+def _state(candidate: Candidate, stream: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    told = dict(candidate.told)
+    if candidate.build == Build.FAILED:
+        return "failed", told
+    if stream.get("state") in ("parked", "waiting", "broken"):
+        return "failed", {**told, "error": stream.get("error", "")}
+    if candidate.paused:
+        return "paused", told
+    if candidate.how == How.BATCH and candidate.build != Build.BUILT:
+        return "building", told
+    behind = stream.get("behind")
+    if behind is None or stream.get("state") != "running":
+        return "catching-up", told
+    return ("ready" if behind <= READY_BEHIND else "catching-up"), told
+
+
+def begin_at(told: str, now: dt.datetime) -> int | None:
+    """Where a history is to begin, in microseconds: BEGINNING, a moment, or a length of time."""
+    if told.upper() == "BEGINNING":
+        return None
+    try:
+        at = dt.datetime.fromisoformat(told.replace("Z", "+00:00"))
+    except ValueError:
+        try:
+            at = now - parse_duration(told)
+        except ValueError:
+            raise UsageError(
+                f"{told!r} is neither BEGINNING, nor a moment, nor a length of time.",
+                remedy="Write --from BEGINNING, 2026-11-01T00:00Z or '7 days'.",
+            ) from None
+    at = at if at.tzinfo else at.replace(tzinfo=dt.UTC)
+    if at > now:
+        raise UsageError(f"{told} has not come yet.", remedy="Begin in the past.")
+    return (at - EPOCH) // dt.timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What somebody who stages asks for."""
+
+    table: str | None = None  # None: all that changed
+    since: int | None = None  # where histories begin, in microseconds; None: at the beginning
+    partial: bool = False  # less history than asked for will do
+    share: float = 1.0
+    who: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class _Tree:
+    """What the working tree comes to, and what is live."""
+
+    address: str
+    found: Analysed
+    live: Mapping[str, Revision]
+    chosen: list[TableName]
+
+
+class Stager:
+    """Stages what one command asks for."""
+
+    def __init__(self, session: SparkSession, settings: Settings, registry: Registry) -> None:
+        self.session = session
+        self.settings = settings
+        self.registry = registry
+        self.staging = Staging(registry)
+
+    # --- registering candidates -----------------------------------------------------------
+    def register(self, request: Request) -> str:
+        """Make candidates of what changed; returns the name of the release.
+
+        Going on with what is staged already is the same command: nothing is registered twice.
+        """
+        tree = self._tree(request.table)
+        staged = {c.table: c for c in self.staging.candidates()}
+        wanted = {str(name): tree.found.revisions[name] for name in tree.chosen}
+        known = {t: fingerprint_of(staged[t].revision) for t in wanted if t in staged}
+        if known == wanted:
+            return staged[str(tree.chosen[0])].release
+        self._require_history(tree, request)
+        release = f"{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
+        names = {n: self._free_name(n, tree.found.revisions[n]) for n in tree.chosen}
+        self.staging.add(
+            [self._candidate(tree, name, names, release, request) for name in tree.chosen]
+        )
+        return release
+
+    def _tree(self, table: str | None) -> _Tree:
+        address = store_bundle(self.settings.project, self.settings.jobs, self.settings.bundles)
+        catalog = Bundle(self.settings.bundles / address, self.settings.jobs).catalog()
+        found = analyse(self.session, catalog)
+        live = {r.table: r for r in self.registry.revisions(states=(State.LIVE,))}
+        changed = [
+            name
+            for name, revision in found.revisions.items()
+            if str(name) in live and fingerprint_of(live[str(name)].revision) != revision
+        ]
+        chosen = selection(catalog, changed, table)
+        if not chosen:
+            self._nothing(found, table)
+        return _Tree(address, found, live, chosen)
+
+    def _nothing(self, found: Analysed, table: str | None) -> None:
+        broken = [b for b in found.broken if table is None or b.what == table]
+        if broken:
+            raise UsageError(f"{broken[0].what} is broken: {broken[0].reason}")
+        what = f"{table} means" if table else "the working tree means"
+        raise UsageError(
+            f"{what} what is live already: there is nothing to stage.",
+            remedy="See `penstock plan`.",
+        )
+
+    def _candidate(
+        self,
+        tree: _Tree,
+        name: TableName,
+        names: Mapping[TableName, str],
+        release: str,
+        request: Request,
+    ) -> tuple[Revision, Candidate]:
+        catalog = tree.found.catalog
+        table = catalog.tables[name]
+        inputs = {}
+        for source in table.inputs.values():
+            if source in catalog.streams:
+                inputs[str(source)] = ""
+            else:
+                inputs[str(source)] = names.get(source) or tree.live[str(source)].revision
+        how = how_built(table, decodes=catalog.stream_of(table) is not None)
+        declared = declared_of(tree.found, name)
+        revision = Revision(str(name), names[name], State.CANDIDATE, tree.address, inputs, declared)
+        candidate = Candidate(
+            str(name),
+            names[name],
+            release,
+            how,
+            build=Build.BUILDING if how == How.BATCH else Build.BUILT,
+            since=request.since,
+            share=request.share,
+            asked_by=request.who,
+            reason=request.why,
+        )
+        return revision, candidate
+
+    def _free_name(self, name: TableName, fingerprint: str) -> str:
+        """A revision that was built before and is not forgotten yet gets a number."""
+        states = (*State.FED, State.RETIRED)
+        taken = {r.revision for r in self.registry.revisions(states=states) if r.table == str(name)}
+        number, free = 1, fingerprint
+        while free in taken:
+            number += 1
+            free = f"{fingerprint}-{number}"
+        return free
+
+    def _require_history(self, tree: _Tree, request: Request) -> None:
+        """Refuse to begin where nothing is held, or where a kind needs all of it."""
+        if request.since is None:
+            return
+        for name in tree.chosen:
+            kind = tree.found.catalog.tables[name].kind
+            if not isinstance(kind, Timed) or isinstance(kind, Session):
+                raise UsageError(
+                    f"{name} is a {kind.word} table: it needs its whole history.",
+                    remedy="Stage it with --from BEGINNING.",
+                )
+            oldest = self._oldest(tree, name, kind.on)
+            if oldest is not None and request.since < oldest and not request.partial:
+                raise UsageError(
+                    f"{name}: nothing is held from before {moment(oldest).isoformat()}.",
+                    remedy="Stage --from BEGINNING for all there is, or add --partial to have it "
+                    "marked as partial.",
+                )
+
+    def _oldest(self, tree: _Tree, name: TableName, on: str) -> int | None:
+        """The oldest time in what a timed table reads, by the live revision of its input."""
+        source = next(iter(tree.found.catalog.tables[name].inputs.values()))
+        running = tree.live.get(str(source))
+        if running is None:
+            return None
+        path = revision_path(self.settings.warehouse, source, running.revision)
+        pinned = Pinned(str(source), path, pa.schema([]), DeltaTable(str(path)).version())
+        lows = [f.low for f in pinned.files(on) if f.low is not None]
+        return min(lows, default=None)
+
+    # --- building ---------------------------------------------------------------------------
+    def build(self, release: str, tell: Callable[[str, Progress], None]) -> None:
+        """Build the histories of a release, each after those it reads."""
+        known = {(r.table, r.revision): r for r in self.registry.revisions()}
+        for candidate in self.staging.candidates(release):
+            if candidate.how != How.BATCH or candidate.build == Build.BUILT:
+                continue
+            revision = known[candidate.table, candidate.revision]
+            for source, pinned in revision.inputs.items():
+                upstream = known.get((source, pinned))
+                if upstream is not None and upstream.state == State.CANDIDATE:
+                    self.wait_ready(release, only=source)
+            self._build(candidate, revision, known, tell)
+
+    def _build(
+        self,
+        candidate: Candidate,
+        revision: Revision,
+        known: Mapping[tuple[str, str], Revision],
+        tell: Callable[[str, Progress], None],
+    ) -> None:
+        table, shop = candidate.table, None
+        try:
+            builder = self._builder(candidate, revision, known)
+            shop = builder.shop
+            builder.run(lambda progress: self._tell(candidate, progress, tell))
+        except BROKEN_TRANSFORM as error:
+            # Some row breaks it: following isolates such rows, a batch cannot.
+            if shop is not None:
+                shop.clear()
+            told = {"note": f"follows instead, because a batch fails: {in_a_line(error)}"}
+            self.staging.tell(table, candidate.revision, told, build=Build.BUILT, how=How.FOLLOW)
+            return
+        except Exception as error:
+            self.staging.tell(table, candidate.revision, {"error": in_a_line(error)})
+            raise
+        if self._asked_to_leave(candidate):
+            raise UsageError(f"{table}: its candidate was aborted meanwhile.")
+        self.staging.tell(table, candidate.revision, {"error": ""}, build=Build.BUILT)
+
+    def _builder(
+        self,
+        candidate: Candidate,
+        revision: Revision,
+        known: Mapping[tuple[str, str], Revision],
+    ) -> HistoryBuilder:
+        bundle = Bundle(self.settings.bundles / revision.bundle, self.settings.jobs)
+        definition = bundle.catalog().tables[TableName.parse(candidate.table)]
+        shop = Workshop(revision_path(self.settings.warehouse, definition.name, candidate.revision))
+        begun = shop.recipe
+        inputs = {}
+        for argument, source in definition.inputs.items():
+            upstream = known[str(source), revision.inputs[str(source)]]
+            path = revision_path(self.settings.warehouse, source, upstream.revision)
+            version = begun.inputs[str(source)] if begun else DeltaTable(str(path)).version()
+            schema = arrow_fields(upstream.declared["schema"])
+            inputs[argument] = Pinned(str(source), path, schema, version)
+        return HistoryBuilder(
+            self.session,
+            self.settings.warehouse,
+            definition,
+            revision=candidate.revision,
+            schema=arrow_fields(revision.declared["schema"]),
+            inputs=inputs,
+            since=candidate.since,
+        )
+
+    def _tell(
+        self, candidate: Candidate, progress: Progress, tell: Callable[[str, Progress], None]
+    ) -> bool:
+        """Between two pieces: say how far it is, rest as told, stop if it was given up."""
+        self.staging.tell(candidate.table, candidate.revision, progress.as_dict())
+        tell(candidate.table, progress)
+        began = time.monotonic()
+        while True:
+            now = self._now(candidate)
+            if now is None:
+                return False
+            if not now.paused:
+                break
+            time.sleep(_LOOK)
+        if now.share < 1.0 and progress.done < progress.pieces:
+            spent = progress.rows / max(progress.rows_per_second, 1.0) / progress.done
+            time.sleep(max(0.0, spent / max(now.share, 0.01) - spent - (time.monotonic() - began)))
+        return True
+
+    def _now(self, candidate: Candidate) -> Candidate | None:
+        found = self.staging.candidates(candidate.release)
+        mine = [c for c in found if c.revision == candidate.revision and c.table == candidate.table]
+        return mine[0] if mine else None
+
+    def _asked_to_leave(self, candidate: Candidate) -> bool:
+        return self._now(candidate) is None
+
+    # --- catching up ------------------------------------------------------------------------
+    def wait_ready(
+        self,
+        release: str,
+        *,
+        only: str | None = None,
+        seconds: float = 3600.0,
+        tell: Callable[[list[Status]], None] | None = None,
+    ) -> list[Status]:
+        """Wait until candidates have caught up with what is live."""
+        deadline = time.monotonic() + seconds
+        while True:
+            found = statuses(self.settings, self.registry, release)
+            mine = [s for s in found if only is None or s.table == only]
+            if tell is not None:
+                tell(mine)
+            failed = [s for s in mine if s.state == "failed"]
+            if failed:
+                raise PenstockError(
+                    f"{failed[0].table}@{failed[0].revision}: {failed[0].told.get('error')}",
+                    remedy=f"Mend it, then `penstock abort {failed[0].table}` and stage again.",
+                )
+            if mine and all(s.state == "ready" for s in mine):
+                return mine
+            beat = heartbeat.read(self.settings)
+            if beat is None or beat.age_seconds > heartbeat.STALE_AFTER:
+                raise NotRunning(
+                    "no supervisor runs, so the candidates do not catch up.",
+                    remedy="Run `penstock up`, then stage again: it goes on where it was.",
+                )
+            if time.monotonic() > deadline:
+                raise PenstockError(
+                    f"not ready after {seconds:.0f} s.",
+                    remedy="It goes on by itself: `penstock stage --status`.",
+                )
+            time.sleep(_LOOK)

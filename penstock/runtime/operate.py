@@ -1,0 +1,420 @@
+"""What takes more than one writer: pinning revisions to one moment, swapping live tables, dropping.
+
+Runs in the supervisor, which holds every table's lease, in a thread of its own: the lease is
+renewed meanwhile. A revision that takes part comes to a stand between two batches and is let go
+afterwards; nothing else notices. A task that a crash interrupted is done again: a swap that was
+committed is found in the live log and not repeated, so a release of several tables is finished.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Protocol
+
+from deltalake import DeltaTable
+
+from penstock.errors import PenstockError, UsageError, in_a_line
+from penstock.model.names import TableName
+from penstock.runtime.change import Change
+from penstock.runtime.delta_log import commit_metadata
+from penstock.runtime.follow import Follower
+from penstock.runtime.register import show_revision
+from penstock.runtime.registry import Registry, Revision, State, Task
+from penstock.runtime.staging import Promotion, Staging
+from penstock.runtime.swap import brought_up, difference, promoted, shown, swap
+from penstock.runtime.worker import FollowWorker, Standstill
+from penstock.runtime.writer import RevisionWriter, live_path, revision_path
+from penstock.settings import Settings
+
+__all__ = ["OPERATIONS", "Operator", "World", "delete_revision", "finish_swaps"]
+
+log = logging.getLogger("penstock.operate")
+
+STAND_SECONDS = 120.0  # for a worker to finish the batch it has in hand
+
+
+class World(Protocol):
+    """What operations need of the streams that run."""
+
+    settings: Settings
+
+    def revision(self, table: str, revision: str) -> Revision: ...
+    def live(self, table: str) -> Revision: ...
+    def worker(self, table: str, revision: str) -> FollowWorker: ...
+    def forget(self, table: str, revision: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Move:
+    """A live table that is to show another revision."""
+
+    table: str
+    old: Revision
+    new: Revision
+
+
+class Operator:
+    """One thread that carries out operations, one after the other."""
+
+    def __init__(
+        self,
+        world: World,
+        answer: Callable[[int, dict[str, Any], bool], None],
+        make_registry: Callable[[], Registry],
+    ) -> None:
+        self._world = world
+        self._answer = answer
+        self._make_registry = make_registry
+        self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._live, name="operator", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def give(self, task: Task) -> None:
+        self._tasks.put(task)
+
+    def stop(self) -> None:
+        self._tasks.put(None)
+        self._thread.join(5)
+
+    def _live(self) -> None:
+        registry = self._make_registry()
+        while (task := self._tasks.get()) is not None:
+            try:
+                result = OPERATIONS[task.verb](self._world, registry, task.arguments)
+                self._answer(task.id, result, False)
+            except PenstockError as error:
+                told = {"error": str(error), "usage": isinstance(error, UsageError)}
+                self._answer(task.id, told, True)
+            except Exception as error:
+                log.exception("%s failed", task.verb)
+                self._answer(task.id, {"error": in_a_line(error)}, True)
+        registry.close()
+
+
+# --- standing still -----------------------------------------------------------------------------
+@contextmanager
+def _standing(world: World, moves: list[Move]) -> Iterator[dict[tuple[str, str], Standstill]]:
+    """Both revisions of every table, at the same input; let go at the end, whatever happens.
+
+    The new one comes to a stand first, so the old one, which reads all there is when it comes to
+    a stand, is never behind it. Then the new one reads exactly as far. Where the input is itself
+    among the tables, it stands already, and each side reads its own input to the end.
+    """
+    stands: dict[tuple[str, str], Standstill] = {}
+    among = {move.table for move in moves}
+    try:
+        for move in moves:
+            for revision in (move.new, move.old):
+                stand = Standstill(world.worker(move.table, revision.revision))
+                stands[move.table, revision.revision] = stand
+                stand.arrived(STAND_SECONDS)
+        for move in moves:
+            _align(move, stands, among)
+        yield stands
+    finally:
+        for stand in stands.values():
+            stand.let_go()
+
+
+def _align(move: Move, stands: Mapping[tuple[str, str], Standstill], among: set[str]) -> None:
+    old = stands[move.table, move.old.revision]
+    new = stands[move.table, move.new.revision]
+
+    def reach(follower: Follower) -> dict[str, int]:
+        follower.advance()
+        return follower.stand()
+
+    reached: dict[str, int] = old.call(reach)
+    same = {name: at for name, at in reached.items() if name not in among}
+
+    def follow(follower: Follower) -> dict[str, int]:
+        ends = {i.name: i.source.log.version for i in follower.inputs.values()}
+        until = {name: same.get(name, end) for name, end in ends.items()}
+        behind = {n: at for n, at in follower.positions.items() if at > until[n]}
+        if behind:
+            raise UsageError(
+                f"{move.table}@{move.new.revision} has read further than what is live: {behind}.",
+                remedy="Let the live revision catch up (`penstock streams`), then try again.",
+            )
+        follower.advance(until)
+        return follower.stand()
+
+    followed: dict[str, int] = new.call(follow)
+    short = [name for name, at in same.items() if followed.get(name) != at]
+    if short:
+        raise PenstockError(
+            f"{move.table}@{move.new.revision} is behind the live revision in {', '.join(short)}.",
+            remedy="Wait until it has caught up: `penstock stage --status`.",
+        )
+
+
+# --- operations -----------------------------------------------------------------------------
+def _pin(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Versions of both revisions of each table that have taken in the same input."""
+    moves = _moves(world, arguments["to"])
+    with _standing(world, moves) as stands:
+        return {
+            "pins": {
+                move.table: {
+                    "old": _pinned(stands[move.table, move.old.revision], move.old),
+                    "new": _pinned(stands[move.table, move.new.revision], move.new),
+                }
+                for move in moves
+            }
+        }
+
+
+def _pinned(stand: Standstill, revision: Revision) -> dict[str, Any]:
+    def told(follower: Follower) -> dict[str, Any]:
+        context = follower.context
+        beside = {
+            "quarantine": context.broken,
+            "late": context.late,
+            "outcomes": context.outcomes,
+        }
+        return {
+            "revision": revision.revision,
+            "version": follower.writer.log.version,
+            "inputs": dict(follower.positions),
+            "watermark": getattr(follower, "watermark", None),
+            "beside": {name: writer.log.version for name, writer in beside.items()},
+        }
+
+    return dict(stand.call(told))
+
+
+def _moves(world: World, wanted: Mapping[str, str]) -> list[Move]:
+    """In the order given, which is that of the tables' inputs."""
+    return [
+        Move(table, world.live(table), world.revision(table, revision))
+        for table, revision in wanted.items()
+    ]
+
+
+def _swap(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Let each live table show the revision named, in order; each in one commit."""
+    staging = Staging(registry)
+    held = set(staging.holds()) & set(arguments["to"])
+    if held:
+        table = min(held)
+        raise UsageError(f"{table} is held.", remedy=f"First: `penstock release {table}`.")
+    moves = _decided(world, arguments["to"], arguments["expected"])
+    known_of: dict[str, Any] = {f.name: arguments.get(f.name) for f in fields(_Decision)}
+    decision = _Decision(**known_of)
+    scratch = world.settings.run / "swap"
+    began = time.monotonic()
+    known = {move.table: _differences(world, move, scratch) for move in moves}
+    prepared, done = time.monotonic() - began, []
+    try:
+        with _standing(world, moves) as stands:
+            held_since = time.monotonic()
+            for move in moves:
+                done.append(_swap_one(stands, move, known[move.table], decision))
+                _note(world, staging, move, decision)
+            held_for = time.monotonic() - held_since
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return {
+        "tables": done,
+        "prepared_seconds": round(prepared, 3),
+        "held_seconds": round(held_for if moves else 0.0, 3),
+    }
+
+
+def _decided(world: World, wanted: Mapping[str, str], expected: Mapping[str, str]) -> list[Move]:
+    """What was decided; nobody may have promoted something else since then."""
+    moves = []
+    for table, revision in wanted.items():
+        live = world.live(table).revision
+        if live not in (revision, expected[table]):
+            raise UsageError(
+                f"{table} shows revision {live} by now, not {expected[table]}: somebody else "
+                "promoted it meanwhile.",
+                remedy=f"See `penstock releases {table}`, then compare again.",
+            )
+        old, new = world.revision(table, expected[table]), world.revision(table, revision)
+        moves.append(Move(table, old, new))
+    return moves
+
+
+_Known = dict[str, tuple[Change, int, int]]
+
+
+def _differences(world: World, move: Move, scratch: Path) -> _Known:
+    """The difference of a table and of those beside it, while everything goes on."""
+    olds = _writers(world.worker(move.table, move.old.revision))
+    news = _writers(world.worker(move.table, move.new.revision))
+    found = {}
+    for name, old in olds.items():
+        new, at = news[name], old.log.version
+        until = new.log.version
+        found[name] = (difference(old, at, new, until, scratch), at, until)
+    return found
+
+
+def _writers(worker: FollowWorker) -> dict[str, RevisionWriter]:
+    context = worker.context
+    if context is None:
+        raise UsageError(
+            f"{worker.name} is {worker.state}: {worker.error or 'not yet running'}.",
+            remedy="See `penstock streams`.",
+        )
+    return {
+        "table": context.writer,
+        "quarantine": context.broken,
+        "late": context.late,
+        "outcomes": context.outcomes,
+    }
+
+
+@dataclass(frozen=True)
+class _Decision:
+    """What was decided about a release, as its commits and the registry keep it."""
+
+    verb: str
+    release: str
+    who: str
+    why: str
+    report: str
+    keep_warm_seconds: float | None
+
+    def info(self, move: Move) -> dict[str, Any]:
+        return {
+            "operation": f"PENSTOCK {self.verb.upper()}",
+            "replaced": move.old.revision,
+            "code": move.new.bundle,
+            **asdict(self),
+        }
+
+
+def _swap_one(
+    stands: Mapping[tuple[str, str], Standstill], move: Move, known: _Known, decision: _Decision
+) -> dict[str, Any]:
+    """Swap a table and those beside it; what a crash left swapped already is left as it is."""
+    olds = _writers(stands[move.table, move.old.revision].worker)
+    new_stand = stands[move.table, move.new.revision]
+    news = _writers(new_stand.worker)
+    keys = new_stand.call(lambda follower: follower.context.definition.keys)
+    told: dict[str, Any] = {
+        "table": move.table,
+        "from": move.old.revision,
+        "to": move.new.revision,
+    }
+    for name, old in olds.items():
+        if old.live is None:
+            continue
+        new, began = news[name], time.monotonic()
+        change, old_version, new_version = known[name]
+        net = brought_up(change, old, old_version, new, new_version)
+        ready = time.monotonic()
+        old.catch_up_mirror()
+        by = keys if name == "table" else ()
+        version = swap(old.live, new, net, by, decision.info(move))
+        new.show(old.hide())
+        if name == "table":
+            told["version"] = version
+            told["changed"] = net.rows
+            told["files"] = len(new.log.snapshot().file_uris())
+            told["update_seconds"] = round(ready - began, 3)
+            told["commit_seconds"] = round(time.monotonic() - ready, 3)
+    return told
+
+
+def _note(world: World, staging: Staging, move: Move, decision: _Decision) -> None:
+    """Write down that a table was swapped: in the registry and in the manifest."""
+    live = live_path(world.settings.warehouse, TableName.parse(move.table))
+    version = DeltaTable(str(live)).transaction_version(promoted(move.new.revision)) or 0
+    staging.promoted(
+        Promotion(
+            move.table,
+            move.new.revision,
+            move.old.revision,
+            decision.verb,
+            decision.release,
+            version,
+            decision.who,
+            decision.why,
+            decision.report,
+            "",
+        ),
+        decision.keep_warm_seconds,
+    )
+    show_revision(world.settings, move.table, move.new)
+    log.info("%s: %s shows %s", decision.verb, move.table, move.new.revision)
+
+
+def _drop(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Give up candidates that were never live: stop them, delete their bytes, forget them."""
+    staging = Staging(registry)
+    done = []
+    for table, revision in arguments["revisions"].items():
+        known = world.revision(table, revision)
+        if known.state != State.CANDIDATE:
+            raise UsageError(
+                f"{table}@{revision} is {known.state}, not a candidate.",
+                remedy="A warm revision is given up with `penstock retire`.",
+            )
+        staging.move(table, revision, to=State.RETIRED)
+        world.forget(table, revision)
+        freed = delete_revision(world.settings, TableName.parse(table), revision)
+        staging.forget(table, revision)
+        done.append({"table": table, "revision": revision, "bytes": freed})
+    return {"dropped": done}
+
+
+def delete_revision(settings: Settings, name: TableName, revision: str) -> int:
+    """Remove the bytes of a revision and of what lies beside it; returns how many."""
+    freed = 0
+    for one in (name, name.quarantine, name.late, name.outcomes):
+        folder = revision_path(settings.warehouse, one, revision)
+        freed += sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(settings.home / "stores" / str(name) / revision, ignore_errors=True)
+    return freed
+
+
+def finish_swaps(settings: Settings, registry: Registry) -> list[str]:
+    """Bring the registry in line with the live logs: what they show is what is live.
+
+    A crash between the commit of a swap and its note in the registry is mended here, before
+    anything is written.
+    """
+    staging, mended = Staging(registry), []
+    revisions = registry.revisions()
+    for live in [r for r in revisions if r.state == State.LIVE]:
+        others = [r.revision for r in revisions if r.table == live.table]
+        path = live_path(settings.warehouse, TableName.parse(live.table))
+        if len(others) < 2 or not (path / "_delta_log").exists():
+            continue
+        log_of = DeltaTable(str(path))
+        actual = shown(log_of, others)
+        if actual is None or actual == live.revision:
+            continue
+        new = next(r for r in revisions if r.table == live.table and r.revision == actual)
+        version = log_of.transaction_version(promoted(actual)) or 0
+        told = commit_metadata(path, version)
+        done = Promotion(
+            live.table, actual, live.revision, told["verb"], told["release"], version,
+            told["who"], told["why"], told["report"], "",
+        )  # fmt: skip
+        staging.promoted(done, told["keep_warm_seconds"])
+        show_revision(settings, live.table, new)
+        mended.append(live.table)
+    return mended
+
+
+OPERATIONS: dict[str, Callable[[World, Registry, dict[str, Any]], dict[str, Any]]] = {
+    "drop": _drop,
+    "pin": _pin,
+    "swap": _swap,
+}

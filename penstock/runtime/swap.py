@@ -1,0 +1,220 @@
+"""Swapping what a live table shows: one commit, no data copied, net changes in the change feed.
+
+**Purpose.** A live table is a log that points at the files of one revision. To promote another
+revision is to commit, once: every file out, every file of the other revision in, and a change file
+that holds exactly the rows in which the two differ.
+
+**How it works.** The difference is computed at pinned versions while both revisions go on, and
+brought up to date from their change feeds when they stand still (``brought_up``): as bags,
+``new2 - old2 = (new1 - old1) + (new2 - new1) - (old2 - old1)``. So the time a live table stands
+still does not depend on how big it is. The commit carries ``promoted:<revision>`` with its own
+version: the highest of these tells which revision a live log shows, whatever else was written down.
+
+**What it does not do.** Decide whether the swap is wanted, or stop the writers: see ``operate``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from penstock.runtime.change import Change
+from penstock.runtime.delta_log import Action, DeltaLog, read_commit
+from penstock.runtime.files import removal, write_changes
+from penstock.runtime.relate import quoted
+from penstock.runtime.source import new_batches
+from penstock.runtime.writer import RevisionWriter
+
+__all__ = ["brought_up", "difference", "files_at", "promoted", "shown", "swap"]
+
+_EVER = 1 << 62
+
+
+# --- which files a version has ----------------------------------------------------------------
+def files_at(path: Path, version: int) -> dict[str, Action]:
+    """The ``add`` of every file of a version, as the log has it, by path."""
+    found: dict[str, Action] = {}
+    start = -1
+    checkpoint = _checkpoint_before(path, version)
+    if checkpoint is not None:
+        start, file = checkpoint
+        for add in pq.read_table(file, columns=["add"])["add"].to_pylist():
+            if add is not None:
+                found[add["path"]] = _plain(add)
+    for number in range(start + 1, version + 1):
+        for action in read_commit(path, number):
+            if "remove" in action:
+                found.pop(action["remove"]["path"], None)
+            elif "add" in action:
+                found[action["add"]["path"]] = action["add"]
+    return found
+
+
+def _checkpoint_before(path: Path, version: int) -> tuple[int, Path] | None:
+    files = sorted((path / "_delta_log").glob("*.checkpoint.parquet"))
+    numbered = [(int(file.name.split(".")[0]), file) for file in files]
+    usable = [pair for pair in numbered if pair[0] <= version]
+    return usable[-1] if usable else None
+
+
+def _plain(add: Mapping[str, Any]) -> Action:
+    """An add as a checkpoint keeps it, as a commit writes it."""
+    kept = ("path", "size", "modificationTime", "dataChange", "stats")
+    return {**{name: add[name] for name in kept}, "partitionValues": {}}
+
+
+# --- the difference of two revisions ------------------------------------------------------------
+def difference(
+    old: RevisionWriter, old_version: int, new: RevisionWriter, new_version: int, scratch: Path
+) -> Change:
+    """What turns the rows of one revision into those of another, as the new one has columns."""
+    olds = [str(old.path / name) for name in files_at(old.path, old_version)]
+    news = [str(new.path / name) for name in files_at(new.path, new_version)]
+    scratch.mkdir(parents=True, exist_ok=True)
+    config: dict[str, Any] = {
+        "threads": 2,
+        "memory_limit": "2GB",
+        "temp_directory": str(scratch),
+    }
+    with duckdb.connect(":memory:", config=config) as duck:
+        duck.execute("SET TimeZone = 'UTC'")
+        for name, files, schema in (("old", olds, old.schema), ("new", news, new.schema)):
+            empty = schema.empty_table()
+            duck.register(f"{name}_empty", empty)
+            union = " union all by name select * from read_parquet($files)" if files else ""
+            duck.execute(
+                f"create view {name}_rows as select * from {name}_empty"  # noqa: S608
+                + union.replace("$files", _listed(files))
+            )
+        listed = ", ".join(quoted(name) for name in new.schema.names)
+        adapted = ", ".join(_adapted(duck, old.schema, new.schema))
+        olds_sql = f"select {adapted} from old_rows"  # noqa: S608
+        news_sql = f"select {listed} from new_rows"  # noqa: S608
+        added = duck.sql(f"{news_sql} except all {olds_sql}").to_arrow_table()
+        gone = duck.sql(f"{olds_sql} except all {news_sql}").to_arrow_table()
+    return Change(added.cast(new.schema), gone.cast(new.schema))
+
+
+def _listed(files: Sequence[str]) -> str:
+    return "[" + ", ".join("'" + file.replace("'", "''") + "'" for file in files) + "]"
+
+
+def _adapted(duck: duckdb.DuckDBPyConnection, old: pa.Schema, new: pa.Schema) -> Iterable[str]:
+    """Old rows with the new columns: what is not there, or cannot be cast, is null."""
+    types = {row[0]: row[1] for row in duck.execute("describe new_empty").fetchall()}
+    for field in new:
+        name = quoted(field.name)
+        if field.name not in old.names:
+            yield f"cast(null as {types[field.name]}) as {name}"
+        elif old.field(field.name).type == field.type:
+            yield name
+        else:
+            yield f"try_cast({name} as {types[field.name]}) as {name}"
+
+
+def adapted_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows of another revision with the columns of this one."""
+    if rows.schema.equals(schema):
+        return rows
+    with duckdb.connect(":memory:", config={"threads": 1}) as duck:
+        duck.execute("SET TimeZone = 'UTC'")
+        duck.register("new_empty", schema.empty_table())
+        duck.register("given", rows)
+        listed = ", ".join(_adapted(duck, rows.schema, schema))
+        found = duck.sql(f"select {listed} from given").to_arrow_table()  # noqa: S608
+    return found.cast(schema)
+
+
+def brought_up(
+    known: Change,
+    old: RevisionWriter,
+    old_version: int,
+    new: RevisionWriter,
+    new_version: int,
+) -> Change:
+    """The difference as of now, from one of earlier versions and what both did since."""
+    since_new = _since(new, new_version)
+    since_old = _since(old, old_version)
+    went = since_old.gone if since_old.gone is not None else since_old.added.slice(0, 0)
+    undone = Change(adapted_rows(went, new.schema), adapted_rows(since_old.added, new.schema))
+    return Change.joined(new.schema, [known, since_new, undone])
+
+
+def _since(writer: RevisionWriter, version: int) -> Change:
+    parts = [b.change(writer.schema) for b in new_batches(writer, version, _EVER)]
+    return Change.joined(writer.schema, parts)
+
+
+# --- the commit -----------------------------------------------------------------------------
+def promoted(revision: str) -> str:
+    """The transaction that says when a live log came to show a revision."""
+    return f"promoted:{revision}"
+
+
+def shown(live: DeltaTable, revisions: Iterable[str]) -> str | None:
+    """Which of these revisions a live log was last swapped to; None: it never was."""
+    at = {r: live.transaction_version(promoted(r)) for r in revisions}
+    known = {r: version for r, version in at.items() if version is not None}
+    return max(known, key=lambda r: known[r]) if known else None
+
+
+def swap(
+    live: DeltaLog,
+    new: RevisionWriter,
+    change: Change,
+    keys: Sequence[str],
+    info: Mapping[str, Any],
+) -> int:
+    """Let a live log show a revision, as it stands; returns the version that does.
+
+    Args:
+        change: what differs from the rows it shows now, in the columns of ``new``.
+        keys: by which readers of the change feed are told of updates.
+    """
+    prefix = f"_revisions/{new.revision}/"
+    current = files_at(live.path, live.version)
+    told = write_changes(change, keys, live.path)
+    # Without a change file readers of the feed would take every file for new rows: then no file
+    # changed any data, and that is what its action says.
+    changed = bool(told)
+    removes = [removal(path, add["size"], changed=changed) for path, add in current.items()]
+    adds = [
+        {"add": {**add, "path": prefix + path, "dataChange": changed}}
+        for path, add in files_at(new.path, new.log.version).items()
+    ]
+    with live.lock:
+        return live.commit(
+            [*_new_schema(live.path, new), *removes, *adds, *told],
+            {new.marker: new.log.version, promoted(new.revision): live.version + 1},
+            {**info, "revision": new.revision, "revision_version": new.log.version},
+        )
+
+
+def _new_schema(live: Path, new: RevisionWriter) -> list[Action]:
+    """The action that gives the live table the columns of a revision, where they differ."""
+    table, other = DeltaTable(str(live)), DeltaTable(str(new.path))
+    schema = other.schema().to_json()
+    if json.loads(table.schema().to_json()) == json.loads(schema):
+        return []
+    known = table.metadata()
+    return [
+        {
+            "metaData": {
+                "id": str(known.id),
+                "name": known.name,
+                "description": known.description,
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": schema,
+                "partitionColumns": [],
+                "configuration": dict(known.configuration),
+                "createdTime": known.created_time,
+            }
+        }
+    ]
