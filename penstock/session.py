@@ -50,11 +50,23 @@ _CONF = {
     "spark.redaction.regex": "(?i)secret|password|passwd|token|jaas|sasl",
 }
 
+_QUIET = Path(__file__).with_name("quiet.properties")
+
 
 def build_session(
-    settings: Settings, app: str, *, memory: str = "2g", ui: bool = False, master: str = "local[2]"
+    settings: Settings,
+    app: str,
+    *,
+    memory: str = "2g",
+    ui: bool = False,
+    master: str = "local[2]",
+    quiet: bool = False,
 ) -> SparkSession:
-    """One session with the jars fetched at set-up; never resolves anything at start."""
+    """One session with the jars fetched at set-up; never resolves anything at start.
+
+    Args:
+        quiet: somebody is looking: only errors, and no progress bar of Spark's own.
+    """
     jars = sorted(str(path) for path in (settings.jars / "spark").glob("*.jar"))
     if not jars:
         raise EnvironmentProblem(
@@ -78,6 +90,7 @@ def build_session(
             "-Xss4m",
             # Hadoop forks a process to set permissions; this is the cheap way to fork a big JVM.
             "-Djdk.lang.Process.launchMechanism=VFORK",
+            *([f"-Dlog4j2.configurationFile={_QUIET}"] if quiet else []),
         ]
     )
     session = (
@@ -87,10 +100,11 @@ def build_session(
         .config("spark.local.dir", str(scratch))
         .config("spark.sql.warehouse.dir", str(settings.home / "spark-warehouse"))
         .config("spark.ui.enabled", str(ui).lower())
+        .config("spark.ui.showConsoleProgress", str(not quiet).lower())
         .config("spark.ui.port", str(settings.port("spark-ui")))
         .getOrCreate()
     )
-    session.sparkContext.setLogLevel("WARN")
+    session.sparkContext.setLogLevel("ERROR" if quiet else "WARN")
     return session
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import getpass
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -46,7 +47,7 @@ def plan(table: str | None, diff: bool, as_json: bool) -> None:
     settings = Settings.load()
     registry = Registry(settings)
     registry.create()
-    session = build_session(settings, "penstock-plan", memory="1g")
+    session = build_session(settings, "penstock-plan", memory="1g", quiet=True)
     try:
         found = build_plan(session, settings, registry, table)
     finally:
@@ -168,7 +169,7 @@ def _staged(
     from penstock.reprocess.stage import Stager
     from penstock.session import build_session
 
-    session = build_session(settings, "penstock-stage", memory="2g")
+    session = build_session(settings, "penstock-stage", memory="2g", quiet=True)
     try:
         stager = Stager(session, settings, registry)
         release = stager.register(request)
@@ -186,7 +187,7 @@ class _Shown:
 
     def __init__(self, quiet: bool) -> None:
         self._quiet = quiet
-        self._terminal = click.get_text_stream("stderr").isatty()
+        self._terminal = sys.stderr.isatty()
         self._last = ""
 
     def built(self, table: str, progress: Progress) -> None:

@@ -469,9 +469,9 @@ def _over_time(
         f"""with span as (select min({on}) as low, max({on}) as high from compared),
         placed as (
             select least({_BUCKETS - 1}, floor({_BUCKETS} * epoch({on} - low)
-                / greatest(epoch(high - low), 1))::int) as step, {on} as at, _verdict
+                / greatest(epoch(high - low), 1))::int) as step, {on} as _at, _verdict
             from compared, span where {on} is not null)
-        select step, min(at), count(*) filter (where _verdict = 'equal'),
+        select step, min(_at), count(*) filter (where _verdict = 'equal'),
             count(*) filter (where _verdict = 'differs'),
             count(*) filter (where _verdict = 'only_old'),
             count(*) filter (where _verdict = 'only_new')

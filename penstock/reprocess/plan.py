@@ -31,7 +31,16 @@ from penstock.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Plan", "Reading", "TableChange", "build_plan", "classify", "same_rows", "selection"]
+__all__ = [
+    "Plan",
+    "Reading",
+    "TableChange",
+    "build_plan",
+    "classify",
+    "meaning_of",
+    "same_rows",
+    "selection",
+]
 
 # Rows a second that a build was seen to take in on two cores; only to say how long it may take.
 _RATES = {How.BATCH: 400_000, How.FOLLOW: 60_000}
@@ -120,7 +129,7 @@ def _keys(meaning: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def same_rows(old_meaning: Mapping[str, Any], new_meaning: Mapping[str, Any]) -> bool:
     """Whether a row of the one is the same thing as a row of the other."""
-    return not old_meaning or _keys(old_meaning) == _keys(new_meaning)
+    return _keys(old_meaning) == _keys(new_meaning)
 
 
 def selection(catalog: Catalog, changed: Iterable[TableName], table: str | None) -> list[TableName]:
@@ -168,10 +177,9 @@ def _change(
     chosen: set[TableName],
 ) -> TableChange:
     table, running = found.catalog.tables[name], live.get(str(name))
-    old = running.declared if running else {}
-    old_schema = _columns(old["schema"]) if old else None
+    old_schema = _columns(running.declared["schema"]) if running else None
     new_schema = _columns(json.loads(found.schemas[name].json()))
-    before = old.get("meaning", {})
+    before = meaning_of(settings, running) if running else {}
     category, columns = classify(old_schema, new_schema, before, table.describe())
     upstream = [n for n in table.inputs.values() if n in chosen]
     code = _code_diff(settings, name, found, running)
@@ -205,6 +213,15 @@ _STATE = {
     How.BATCH: "its own: history computed as a batch at a pinned input version, then it follows",
     How.FOLLOW: "its own: it follows its input from the beginning",
 }
+
+
+def meaning_of(settings: Settings, revision: Revision) -> dict[str, Any]:
+    """What a revision's definition declares, without its code."""
+    known: dict[str, Any] | None = revision.declared.get("meaning")
+    if known is not None:
+        return known
+    catalog = Bundle(settings.bundles / revision.bundle, settings.jobs).catalog()
+    return catalog.tables[TableName.parse(revision.table)].describe()
 
 
 def _comparison(before: Mapping[str, Any], after: Mapping[str, Any], keys: tuple[str, ...]) -> str:

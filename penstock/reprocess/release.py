@@ -17,7 +17,7 @@ from penstock.model.names import TableName
 from penstock.model.windows import Timed
 from penstock.reprocess.compare import Side, TableReport, Wishes, compare_table
 from penstock.reprocess.evidence import made_from
-from penstock.reprocess.plan import same_rows
+from penstock.reprocess.plan import meaning_of, same_rows
 from penstock.reprocess.report import render
 from penstock.reprocess.stage import statuses
 from penstock.runtime.bundle import Bundle
@@ -74,7 +74,9 @@ class Releases:
         self._require_ready(candidates)
         release = candidates[0].release
         wanted = {c.table: c.revision for c in candidates}
-        pins = self._ask(candidates[0].table, "pin", {"to": wanted})["pins"]
+        # As a list: their order is that of their inputs, and a JSON object has none.
+        told = self._ask(candidates[0].table, "pin", {"to": list(wanted.items())})
+        pins = told["pins"]
         reports = [self._compared(c, pins[c.table], wishes) for c in candidates]
         at = dt.datetime.now(dt.UTC)
         told = {
@@ -98,6 +100,7 @@ class Releases:
         page.with_suffix(".json").write_text(json.dumps(told, indent=1, default=str))
         verdict = {
             "within": told["within"],
+            "order": [t["table"] for t in told["tables"]],
             "live": {name: pin["old"]["revision"] for name, pin in pins.items()},
             "candidates": {name: pin["new"]["revision"] for name, pin in pins.items()},
             "unexpected": {t["table"]: t["counts"].get("unexpected", 0) for t in told["tables"]},
@@ -123,7 +126,7 @@ class Releases:
             sides["old"],
             sides["new"],
             keys=definition.keys,
-            same_rows=same_rows(old.declared.get("meaning", {}), definition.describe()),
+            same_rows=same_rows(meaning_of(self.settings, old), definition.describe()),
             point=definition.kind.point if isinstance(definition.kind, Timed) else None,
             wishes=wishes,
             scratch=self.settings.run / "compare",
@@ -172,9 +175,9 @@ class Releases:
         keep_warm: dt.timedelta | None,
     ) -> dict[str, Any]:
         """Let the live tables of a release show its candidates, if nothing speaks against it."""
-        unfinished = self._unfinished(table)
-        if unfinished is not None:
-            return unfinished
+        undecided = self._unfinished(table) or self._again(table, why)
+        if undecided is not None:
+            return undecided
         candidates = self.staged(table)
         self._require_ready(candidates)
         release = candidates[0].release
@@ -230,19 +233,42 @@ class Releases:
             if table is not None and table not in {last.table, *(c.table for c in rest)}:
                 continue
             _, verdict = self.staging.comparison(last.release) or ("", {})
-            wanted = dict(verdict["candidates"])
+            wanted = {table: verdict["candidates"][table] for table in verdict["order"]}
             decided = {"verb": "promote", "release": last.release, "report": last.report}
             return self._swap(wanted, verdict["live"], {**decided, "why": last.why})
         return None
 
+    def _again(self, table: str | None, why: str) -> dict[str, Any] | None:
+        """What was promoted, rolled back and is wanted after all: it was compared then."""
+        staged = {c.table for c in self.staging.candidates()}
+        last = next((p for p in self.staging.promotions(table, 1)), None)
+        if (
+            last is None
+            or last.verb != "rollback"
+            or (staged if table is None else table in staged)
+        ):
+            return None
+        return self._back(table, "promote", why)
+
     def _swap(
         self, wanted: Mapping[str, str], expected: Mapping[str, str], decided: Mapping[str, Any]
     ) -> dict[str, Any]:
-        told = {"to": dict(wanted), "expected": dict(expected), "who": self.who, **decided}
+        order = list(wanted.items())
+        told = {"to": order, "expected": dict(expected), "who": self.who, **decided}
         return self._ask(next(iter(wanted)), "swap", told)
 
     def rollback(self, table: str | None, *, why: str) -> dict[str, Any]:
         """Let the live tables of the last release show again what they showed before it."""
+        last = next((p for p in self.staging.promotions(table, 1)), None)
+        if last is not None and last.verb == "rollback":
+            raise UsageError(
+                f"{last.table} was rolled back at {last.at}, by {last.who}.",
+                remedy="To take that back: `penstock promote`.",
+            )
+        return self._back(table, "rollback", why)
+
+    def _back(self, table: str | None, verb: str, why: str) -> dict[str, Any]:
+        """Undo the last swap of every table of a release."""
         done = self._last_release(table)
         warm = {(r.table, r.revision) for r in self.registry.revisions(states=(State.WARM,))}
         for one in done:
@@ -253,7 +279,7 @@ class Releases:
                 )
         wanted = {one.table: one.replaced for one in done}
         expected = {one.table: one.revision for one in done}
-        decided = {"verb": "rollback", "release": done[0].release, "why": why, "report": ""}
+        decided = {"verb": verb, "release": done[0].release, "why": why, "report": ""}
         return self._swap(wanted, expected, decided)
 
     def _last_release(self, table: str | None) -> list[Promotion]:
@@ -280,7 +306,7 @@ class Releases:
     def abort(self, table: str | None) -> dict[str, Any]:
         """Give up a release that was never live, at any stage."""
         candidates = self.staged(table)
-        listed = {c.table: c.revision for c in reversed(candidates)}
+        listed = [(c.table, c.revision) for c in reversed(candidates)]
         return self._ask(candidates[0].table, "drop", {"revisions": listed})
 
     def retire(self, table: str) -> list[dict[str, str]]:

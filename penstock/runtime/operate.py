@@ -161,7 +161,10 @@ def _align(move: Move, stands: Mapping[tuple[str, str], Standstill], among: set[
 # --- operations -----------------------------------------------------------------------------
 def _pin(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[str, Any]:
     """Versions of both revisions of each table that have taken in the same input."""
-    moves = _moves(world, arguments["to"])
+    moves = [
+        Move(table, world.live(table), world.revision(table, revision))
+        for table, revision in arguments["to"]
+    ]
     with _standing(world, moves) as stands:
         return {
             "pins": {
@@ -193,18 +196,10 @@ def _pinned(stand: Standstill, revision: Revision) -> dict[str, Any]:
     return dict(stand.call(told))
 
 
-def _moves(world: World, wanted: Mapping[str, str]) -> list[Move]:
-    """In the order given, which is that of the tables' inputs."""
-    return [
-        Move(table, world.live(table), world.revision(table, revision))
-        for table, revision in wanted.items()
-    ]
-
-
 def _swap(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[str, Any]:
     """Let each live table show the revision named, in order; each in one commit."""
     staging = Staging(registry)
-    held = set(staging.holds()) & set(arguments["to"])
+    held = set(staging.holds()) & {table for table, _ in arguments["to"]}
     if held:
         table = min(held)
         raise UsageError(f"{table} is held.", remedy=f"First: `penstock release {table}`.")
@@ -231,10 +226,12 @@ def _swap(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[s
     }
 
 
-def _decided(world: World, wanted: Mapping[str, str], expected: Mapping[str, str]) -> list[Move]:
-    """What was decided; nobody may have promoted something else since then."""
+def _decided(
+    world: World, wanted: list[tuple[str, str]], expected: Mapping[str, str]
+) -> list[Move]:
+    """What was decided, each table after those it reads; nothing else may be live since then."""
     moves = []
-    for table, revision in wanted.items():
+    for table, revision in wanted:
         live = world.live(table).revision
         if live not in (revision, expected[table]):
             raise UsageError(
@@ -349,7 +346,7 @@ def _note(world: World, staging: Staging, move: Move, decision: _Decision) -> No
         ),
         decision.keep_warm_seconds,
     )
-    show_revision(world.settings, move.table, move.new)
+    show_revision(world.settings, move.new, declared=decision.verb == "promote")
     log.info("%s: %s shows %s", decision.verb, move.table, move.new.revision)
 
 
@@ -357,7 +354,7 @@ def _drop(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[s
     """Give up candidates that were never live: stop them, delete their bytes, forget them."""
     staging = Staging(registry)
     done = []
-    for table, revision in arguments["revisions"].items():
+    for table, revision in arguments["revisions"]:
         known = world.revision(table, revision)
         if known.state != State.CANDIDATE:
             raise UsageError(
@@ -408,7 +405,7 @@ def finish_swaps(settings: Settings, registry: Registry) -> list[str]:
             told["who"], told["why"], told["report"], "",
         )  # fmt: skip
         staging.promoted(done, told["keep_warm_seconds"])
-        show_revision(settings, live.table, new)
+        show_revision(settings, new, declared=told["verb"] == "promote")
         mended.append(live.table)
     return mended
 

@@ -201,15 +201,21 @@ def write_manifest(settings: Settings, found: Analysed, live: dict[str, Revision
     _write(settings, manifest)
 
 
-def show_revision(settings: Settings, table: str, revision: Revision) -> None:
-    """Note in the manifest that a table shows another revision now."""
+def show_revision(settings: Settings, revision: Revision, *, declared: bool) -> None:
+    """Note in the manifest that a table shows another revision now.
+
+    Args:
+        declared: that is what the tree declares, as far as anybody knows.
+    """
     manifest = json.loads(settings.manifest.read_text())
     for entry in manifest["tables"]:
-        if entry["name"] == table:
-            declared = entry.get("declared_revision")
+        if entry["name"] == revision.table:
+            if declared:
+                entry["declared_revision"] = fingerprint_of(revision.revision)
             entry["revision"] = revision.revision
             entry["schema"] = revision.declared["schema"]
-            entry["changed"] = bool(declared) and declared != fingerprint_of(revision.revision)
+            tree = entry.get("declared_revision")
+            entry["changed"] = bool(tree) and tree != fingerprint_of(revision.revision)
             entry.update(revision.declared.get("meaning", {}))
     _write(settings, manifest)
 

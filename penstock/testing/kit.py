@@ -66,7 +66,7 @@ class Kit:
     ) -> None:
         self.session = session
         self.beside = beside
-        self.revision = _REVISION if beside is None else f"{beside.revision}-next"
+        self.revision: str = _REVISION if beside is None else f"{beside.revision}-next"
         self.folder = folder
         self.table = table
         self.stream = stream

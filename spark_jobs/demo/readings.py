@@ -37,4 +37,7 @@ def readings(dice: random.Random, clock: Clock) -> Iterator[Event]:
         at = clock()
         value = round(normal + off[sensor], 2)
         row = {"sensor_id": sensor, "value": value, "unit": unit, "measured_at": at}
+        row["calibration"] = dice.random() < 0.01
+        if row["calibration"]:  # against a reference that is far off
+            row["value"] = round(value + 30 * wander, 2)
         yield Event("readings", sensor, at, row)

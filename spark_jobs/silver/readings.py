@@ -23,6 +23,7 @@ def readings(readings: DataFrame) -> DataFrame:
         # -0.0 and 0.0 are equal but not the same: which one is the least would depend on order.
         (F.col("value") + F.lit(0.0)).alias("value"),
         "unit",
+        "calibration",
         "measured_at",
         *coordinates(),
     )

@@ -60,6 +60,7 @@ def readings(dice: random.Random, count: int) -> list[Row]:
             "sensor_id": dice.choice(("boiler-1", "boiler-2")),
             "value": dice.choice((-0.0, 0.0, 0.1, dice.uniform(-50, 50), dice.uniform(-1e5, 1e6))),
             "unit": "celsius",
+            "calibration": dice.random() < 0.1,
             "measured_at": START + dt.timedelta(seconds=number * 7, microseconds=number),
         }
         for number in range(count)

@@ -22,6 +22,7 @@ def silver_readings(rows: list[Row]) -> list[Row]:
             "sensor_id": row["sensor_id"],
             "value": abs(row["value"]) if row["value"] == 0 else row["value"],
             "unit": row["unit"],
+            "calibration": row["calibration"],
             "measured_at": row["measured_at"],
             "partition": row["_partition"],
             "offset": row["_offset"],

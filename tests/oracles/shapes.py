@@ -7,6 +7,7 @@ import pyarrow as pa
 __all__ = ["DECODED", "TABLES", "decoded", "types"]
 
 _TEXT, _SHORT, _LONG, _FLOAT = pa.string(), pa.int32(), pa.int64(), pa.float64()
+_FLAG = pa.bool_()
 _TIME = pa.timestamp("us", tz="UTC")
 _PLACE = {"partition": _SHORT, "offset": _LONG}
 _SHOE = {"model": _TEXT, "size": _TEXT, "quantity": _SHORT}
@@ -33,7 +34,13 @@ _PAYLOADS: dict[str, dict[str, pa.DataType]] = {
         "size": _SHORT,
         "side": _TEXT,
     },
-    "readings": {"sensor_id": _TEXT, "value": _FLOAT, "unit": _TEXT, "measured_at": _TIME},
+    "readings": {
+        "sensor_id": _TEXT,
+        "value": _FLOAT,
+        "unit": _TEXT,
+        "calibration": _FLAG,
+        "measured_at": _TIME,
+    },
     "shipments": {"shipment_id": _TEXT, **_SHOE, "unit_cost": _money(10)},
     "sales": {"sale_id": _TEXT, **_SHOE, "unit_price": _money(10)},
     "returns": {

@@ -32,6 +32,7 @@ def reading(seconds: float, value: float = 1.0, number: int = 0) -> Row:
         "sensor_id": "boiler-1",
         "value": value,
         "unit": "celsius",
+        "calibration": False,
         "measured_at": samples.START + dt.timedelta(seconds=seconds),
         "partition": 0,
         "offset": number,

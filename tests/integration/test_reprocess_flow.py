@@ -1,0 +1,237 @@
+"""A changed transformation goes live on the real platform, while readers poll."""
+
+from __future__ import annotations
+
+import datetime as dt
+import getpass
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from penstock.cli.asking import ask
+from penstock.errors import PenstockError, UsageError
+from penstock.platform.stack import Stack
+from penstock.reprocess.compare import Expected, Wishes
+from penstock.reprocess.plan import build_plan
+from penstock.reprocess.release import NotWithin, Releases
+from penstock.reprocess.stage import Request, Stager, statuses
+from penstock.runtime.registry import Registry
+from penstock.serve.query import run_query
+from tests.live import Feed, Supervised, wait_for
+from tests.readers import Poller, bag, by_delta_rs, judge, rebuilt, swaps
+
+pytestmark = [pytest.mark.platform, pytest.mark.spark, pytest.mark.timeout(1200)]
+
+GOLD = "gold.stock_stats"
+EDIT = ('F.count(F.lit(1)).alias("trades"),',
+        'F.count(F.lit(1)).alias("trades"),\n        F.max("size").alias("largest"),')  # fmt: skip
+FILTER = ("return trades.groupBy(", 'return trades.where("size <> 13").groupBy(')
+
+
+class World:
+    """A stack of its own: what is promoted here must not be live in other tests."""
+
+    def __init__(self, stack: Stack, project: Path, spark) -> None:
+        self.settings = replace(stack.settings, project=project)
+        self.supervised = Supervised(self.settings)
+        self.registry = Registry(self.settings)
+        self.registry.create()
+        self.spark = spark
+        self.live = self.settings.warehouse / "gold" / "stock_stats"
+        self.module = project / "spark_jobs" / "gold" / "stock_stats.py"
+        self.feed = Feed(stack.settings)
+        self._stopping = threading.Event()
+
+    def traffic(self) -> None:
+        number = 0
+        while not self._stopping.wait(0.05):
+            number += 1
+            late = dt.timedelta(seconds=20 if number % 20 == 0 else 0)
+            at = dt.datetime.now(dt.UTC) - late
+            self.feed.send(f"T{number % 7}", size=13 if number % 10 == 0 else number % 50, at=at)
+
+    def start(self) -> None:
+        self.supervised.start()
+        threading.Thread(target=self.traffic, daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.supervised.kill_all()
+
+    def edit(self, *pairs: tuple[str, str]) -> None:
+        text = self.module.read_text()
+        for old, new in pairs:
+            assert old in text
+            text = text.replace(old, new)
+        self.module.write_text(text)
+
+    @property
+    def releases(self) -> Releases:
+        def through(table, verb, arguments):
+            return ask(self.settings, table, verb, arguments, quiet=True)
+
+        return Releases(self.settings, Registry(self.settings), through, getpass.getuser())
+
+    def stage(self, **asked) -> str:
+        stager = Stager(self.spark, self.settings, Registry(self.settings))
+        release = stager.register(Request(GOLD, who="me", why="a test", **asked))
+        stager.build(release, lambda table, progress: None)
+        stager.wait_ready(release, seconds=300)
+        return release
+
+    def rows(self) -> pa.Table:
+        return DeltaTable(str(self.live)).to_pyarrow_table()
+
+    def count(self) -> int:
+        return self.rows().num_rows if (self.live / "_delta_log").exists() else 0
+
+
+@pytest.fixture(scope="module")
+def world(base_settings, test_project, spark, tmp_path_factory) -> Iterator[World]:
+    project = tmp_path_factory.mktemp("changing") / "project"
+    shutil.copytree(test_project, project)
+    (project / "spark_jobs" / "fragile.py").unlink()
+    with tempfile.TemporaryDirectory(prefix="penstock-swap-") as folder:
+        settings = replace(base_settings, home=Path(folder).resolve(), port_offset=8400)
+        stack = Stack(settings)
+        world = None
+        try:
+            stack.up(only=["postgres", "kafka", "registry"])
+            world = World(stack, project, spark)
+            world.start()
+            wait_for("windows", lambda: world.count() > 50)
+            yield world
+        finally:
+            if world is not None:
+                world.stop()
+            stack.down()
+
+
+def test_nothing_is_staged_without_a_change(world):
+    plan = build_plan(world.spark, world.settings, world.registry)
+    assert plan.changes == []
+    world.edit(("    return trades.groupBy(", "    # a word\n    return trades.groupBy("))
+    assert build_plan(world.spark, world.settings, world.registry).changes == []
+    with pytest.raises(UsageError, match="nothing to stage"):
+        world.stage()
+    with pytest.raises(UsageError, match="nothing is staged"):
+        world.releases.promote(GOLD, why="x", accept=None, keep_warm=None)
+
+
+def test_a_plan_says_what_a_change_means(world):
+    before = world.module.read_text()
+    world.edit(('"5 seconds"', '"10 seconds"'))
+    (change,) = build_plan(world.spark, world.settings, world.registry).changes
+    assert change.category == "breaking"
+    assert "roll-up" in change.comparison
+    assert any("size_us" in line for line in change.meaning)
+    world.module.write_text(before)
+    world.edit(EDIT)
+    (change,) = build_plan(world.spark, world.settings, world.registry).changes
+    assert (change.category, change.columns["added"]) == ("additive", ["largest"])
+    assert change.reads[0].rows > 0
+    world.module.write_text(before)
+
+
+def test_the_whole_story(world):
+    world.edit(EDIT, FILTER)
+    with (
+        Poller("delta-rs", world.live, by_delta_rs(world.live)) as one,
+        Poller("duckdb", world.live, lambda: _by_query(world)) as two,
+    ):
+        old = {r.revision for r in world.registry.revisions(states=("live",)) if r.table == GOLD}
+        world.stage()
+        (status,) = statuses(world.settings, world.registry)
+        assert (status.state, status.how) == ("ready", "batch")
+        releases = world.releases
+        with pytest.raises(UsageError, match="not compared"):
+            releases.promote(GOLD, why="too early", accept=None, keep_warm=None)
+        plain = releases.compare(GOLD, Wishes())
+        assert not plain["within"], "trades of size 13 are left out"
+        with pytest.raises(NotWithin):
+            releases.promote(GOLD, why="no", accept=None, keep_warm=None)
+        meant = Expected("new.trades is null or new.trades < old.trades", "no size 13")
+        told = releases.compare(GOLD, Wishes(expected=[meant]))
+        (report,) = told["tables"]
+        assert told["within"], report["counts"]
+        assert report["counts"]["expected"] > 0
+        assert report["columns"]["added"] == ["largest"]
+        assert any("partition/offset" in row["source"] for row in report["worst"])
+        assert "<svg" in Path(told["page"]).read_text()
+        candidate = _by_query(world, "@candidate")
+        assert "largest" in candidate.column_names
+        done = releases.promote(GOLD, why="13 brings bad luck", accept=None, keep_warm=None)
+        assert done["tables"][0]["changed"] > 0
+        assert "largest" in world.rows().column_names
+        time.sleep(3)
+        releases.rollback(GOLD, why="it does not")
+        assert "largest" not in world.rows().column_names
+        time.sleep(2)
+        with pytest.raises(UsageError, match="rolled back"):
+            releases.rollback(GOLD, why="again")
+        releases.promote(GOLD, why="it does", accept=None, keep_warm=None)
+        time.sleep(3)
+    for poller in (one, two):
+        seen = judge(poller, world.live)
+        assert len(poller.reads) > 20
+        assert len(seen) == 2, (poller.name, seen)
+    assert old < set(judge(one, world.live))
+    assert len(swaps(world.live)) == 3
+    table = DeltaTable(str(world.live))
+    held = rebuilt(world.live, ("ticker", "window_start"), table.version())
+    assert held == bag(table.to_pyarrow_table())
+    by_state = {r.revision: r.state for r in world.registry.revisions() if r.table == GOLD}
+    assert sorted(by_state.values()) == ["live", "warm"]
+
+
+def test_two_operators_and_a_candidate_given_up(world):
+    world.edit(('"largest"', '"biggest"'))
+    world.stage()
+    releases = world.releases
+    releases.compare(GOLD, Wishes())
+    releases.rollback(GOLD, why="somebody else, meanwhile")
+    with pytest.raises(UsageError, match="not what it was compared with"):
+        releases.promote(GOLD, why="x", accept="y", keep_warm=None)
+    (status,) = statuses(world.settings, world.registry)
+    folder = world.live / "_revisions" / status.revision
+    assert folder.exists()
+    releases.abort(GOLD)
+    assert not folder.exists()
+    assert statuses(world.settings, world.registry) == []
+    world.stage()  # the same again, from nothing
+    releases.abort(GOLD)
+    releases.retire(GOLD)
+    with pytest.raises(UsageError, match="no warm revision"):
+        releases.retire(GOLD)
+
+
+def test_held_live_stands_still(world):
+    from penstock.runtime.staging import Staging
+
+    staging = Staging(Registry(world.settings))
+    staging.hold(GOLD, "a test", "me")
+    time.sleep(3)
+    version = DeltaTable(str(world.live)).version()
+    time.sleep(4)
+    assert DeltaTable(str(world.live)).version() == version
+    world.stage()
+    world.releases.compare(GOLD, Wishes())
+    with pytest.raises(PenstockError, match="held"):
+        world.releases.promote(GOLD, why="x", accept="y", keep_warm=None)
+    staging.release(GOLD)
+    wait_for("live to go on", lambda: DeltaTable(str(world.live)).version() > version + 1)
+    world.releases.abort(GOLD)
+
+
+def _by_query(world: World, at: str = "") -> pa.Table:
+    found = run_query(world.settings, f"select * from gold.stock_stats{at}")
+    columns = list(zip(*found.rows, strict=True)) or [()] * len(found.columns)
+    return pa.table({n: list(c) for n, c in zip(found.columns, columns, strict=True)})
