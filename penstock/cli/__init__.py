@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "compare": "penstock.cli.change",
     "promote": "penstock.cli.release",
     "rollback": "penstock.cli.release",
+    "backfill": "penstock.cli.release",
     "abort": "penstock.cli.release",
     "retire": "penstock.cli.release",
     "releases": "penstock.cli.release",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.reprocess.plan import TableChange
     from penstock.reprocess.stage import Request, Status
 
-__all__ = ["compare", "plan", "stage"]
+__all__ = ["Shown", "compare", "plan", "releases_of", "stage"]
 
 
 # --- plan ---------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def _staged(
     try:
         stager = Stager(session, settings, registry)
         release = stager.register(request)
-        shown = _Shown(quiet)
+        shown = Shown(quiet)
         stager.build(release, shown.built)
         if wait:
             stager.wait_ready(release, tell=shown.waiting)
@@ -182,7 +182,7 @@ def _staged(
         session.stop()
 
 
-class _Shown:
+class Shown:
     """One line that is written over on a terminal, a line now and then elsewhere."""
 
     def __init__(self, quiet: bool) -> None:

@@ -1,4 +1,4 @@
-"""`penstock promote`, `rollback`, `abort`, `retire`, `releases`, `hold` and `release`."""
+"""`penstock promote`, `rollback`, `backfill`, `abort`, `retire`, `releases`, `hold`, `release`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.cli.show import print_rows, size
 from penstock.errors import UsageError
 from penstock.settings import Settings
 
-__all__ = ["abort", "hold", "promote", "release", "releases", "retire", "rollback"]
+__all__ = ["abort", "backfill", "hold", "promote", "release", "releases", "retire", "rollback"]
 
 
 @click.command()
@@ -78,6 +78,56 @@ def _show_swap(told: dict[str, Any], as_json: bool) -> None:
         f"Live stood still for {told['held_seconds']:.2f} s; the difference was computed before, "
         f"in {told['prepared_seconds']:.2f} s."
     )
+
+
+@click.command()
+@click.argument("table")
+@click.option("--from", "start", help="Where the interval begins, such as 2026-11-01T00:00Z.")
+@click.option("--to", "end", help="Where it ends; not part of it.")
+@click.option("--all", "everything", is_flag=True, help="All of the table, and what reads it.")
+@click.option("--why", required=True, help="Why; kept in the commit.")
+@click.option("--share", type=click.FloatRange(0.01, 1.0), default=1.0, show_default=True,
+              help="With --all: how much of the time the build may work.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def backfill(  # noqa: PLR0917 - one argument per option
+    table: str,
+    start: str | None,
+    end: str | None,
+    everything: bool,
+    why: str,
+    share: float,
+    as_json: bool,
+) -> None:
+    """Compute a live table again, with the code it has, and write what differs.
+
+    An interval of a table with windows is computed by a job of its own while the stream goes on,
+    and committed as net changes. With --all the table is built anew beside itself, whatever its
+    kind, and swapped in; what reads it is built anew with it.
+
+    \b
+    Examples:
+      penstock backfill gold.sensor_5m --from 2026-11-01T00:00Z --to 2026-11-02T00:00Z --why 'lost'
+      penstock backfill gold.inventory --all --why 'a disk was damaged'
+    """
+    from penstock.cli.backfilling import backfill_all, backfill_interval
+
+    if everything == (start is not None or end is not None):
+        raise UsageError("give either --from and --to, or --all.")
+    if everything:
+        told = backfill_all(table, why=why, share=share, quiet=as_json)
+    elif start is None or end is None:
+        raise UsageError("give both --from and --to.")
+    else:
+        told = backfill_interval(table, start, end, why=why, quiet=as_json)
+    if as_json:
+        click.echo(json.dumps(told, indent=1, default=str))
+    elif everything:
+        _show_swap(told, as_json)
+    else:
+        click.echo(
+            f"{table}: {told['results']:,} results computed from {told['rows_in']:,} rows, "
+            f"{told['changed']:,} rows changed"
+        )
 
 
 @click.command()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from xml.sax.saxutils import escape, quoteattr
 
 from penstock.lineage.graph import Graph
@@ -69,11 +70,13 @@ class _Layout:
         self.columns: list[list[_Stop]] = [[] for _ in range(max(depths.values(), default=0) + 1)]
         for stop in self.stop_of.values():
             self.columns[stop.column].append(stop)
-        self.ways = [self._way(reader, read) for reader in depths for read in graph.upstream(reader)]
+        self.ways = [
+            self._way(reader, read) for reader in depths for read in graph.upstream(reader)
+        ]
         self._before: dict[_Stop, list[_Stop]] = {}
         self._after: dict[_Stop, list[_Stop]] = {}
         for way in self.ways:
-            for one, next_one in zip(way, way[1:], strict=False):
+            for one, next_one in pairwise(way):
                 self._after.setdefault(one, []).append(next_one)
                 self._before.setdefault(next_one, []).append(one)
         self._order()

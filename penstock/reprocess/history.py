@@ -42,7 +42,6 @@ from penstock.runtime.staging import How
 from penstock.runtime.times import moment, parse_stamp
 from penstock.runtime.upsert import Buckets
 from penstock.runtime.windows import assign_windows
-from penstock.runtime.writer import revision_path
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -104,15 +103,22 @@ class Progress:
 
 
 class HistoryBuilder:
-    """One candidate's history."""
+    """One candidate's history.
+
+    Args:
+        into: the folder of the candidate's table, which is made if it is not there.
+        beside: that of its outcomes.
+        inputs: by argument of its function.
+        since: where it begins, in microseconds; None: at the beginning.
+    """
 
     def __init__(
         self,
         session: SparkSession,
-        warehouse: Path,
         table: Table,
         *,
-        revision: str,
+        into: Path,
+        beside: Path,
         schema: pa.Schema,
         inputs: Mapping[str, Pinned],
         since: int | None = None,
@@ -124,10 +130,10 @@ class HistoryBuilder:
         self.inputs = dict(inputs)
         self._since = since
         self._piece_rows = piece_rows
-        self.path = revision_path(warehouse, table.name, revision)
-        self.beside = revision_path(warehouse, table.name.outcomes, revision)
-        DeltaLog.create(self.path, schema, description=f"{table.name} revision {revision}")
-        DeltaLog.create(self.beside, OUTCOMES, description=f"{table.name.outcomes} {revision}")
+        self.path = into
+        self.beside = beside
+        DeltaLog.create(into, schema, description=str(table.name))
+        DeltaLog.create(beside, OUTCOMES, description=str(table.name.outcomes))
         self.shop = Workshop(self.path)
         self._times = _times(table)
         self._files = {a: p.files(self._times.get(a)) for a, p in self.inputs.items()}
@@ -201,6 +207,15 @@ class HistoryBuilder:
         every, offset = kind.us("every"), kind.us("offset")
         down = at - (at - offset) % every
         return down + every if up and down < at else down
+
+    def interval(self, start: int, end: int) -> Piece:
+        """Final results of ``[start, end)`` alone."""
+        frames, rows_in = self._frames(start, end)
+        if not rows_in:
+            return Piece([])
+        out = recompute(self.table, frames, interval=(start, end))
+        adds = spark_files(out.select(*self.schema.names), self.path)
+        return Piece(adds, rows_in=rows_in, rows_out=_records(adds))
 
     # --- one piece ----------------------------------------------------------------------------
     def _built(self, recipe: Recipe, number: int) -> Piece:

@@ -158,7 +158,7 @@ class Stager:
             return staged[str(tree.chosen[0])].release
         self._require_history(tree, request)
         release = f"{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
-        names = {n: self._free_name(n, tree.found.revisions[n]) for n in tree.chosen}
+        names = {n: self.free_name(n, tree.found.revisions[n]) for n in tree.chosen}
         self.staging.add(
             [self._candidate(tree, name, names, release, request) for name in tree.chosen]
         )
@@ -221,8 +221,9 @@ class Stager:
         )
         return revision, candidate
 
-    def _free_name(self, name: TableName, fingerprint: str) -> str:
+    def free_name(self, name: TableName, revision: str) -> str:
         """A revision that was built before and is not forgotten yet gets a number."""
+        fingerprint = fingerprint_of(revision)
         states = (*State.FED, State.RETIRED)
         taken = {r.revision for r in self.registry.revisions(states=states) if r.table == str(name)}
         number, free = 1, fingerprint
@@ -318,11 +319,12 @@ class Stager:
             version = begun.inputs[str(source)] if begun else DeltaTable(str(path)).version()
             schema = arrow_fields(upstream.declared["schema"])
             inputs[argument] = Pinned(str(source), path, schema, version)
+        warehouse, name = self.settings.warehouse, definition.name
         return HistoryBuilder(
             self.session,
-            self.settings.warehouse,
             definition,
-            revision=candidate.revision,
+            into=revision_path(warehouse, name, candidate.revision),
+            beside=revision_path(warehouse, name.outcomes, candidate.revision),
             schema=arrow_fields(revision.declared["schema"]),
             inputs=inputs,
             since=candidate.since,

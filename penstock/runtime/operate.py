@@ -353,12 +353,19 @@ def _note(world: World, staging: Staging, move: Move, decision: _Decision) -> No
 def _drop(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[str, Any]:
     """Give up candidates that were never live: stop them, delete their bytes, forget them."""
     staging = Staging(registry)
+    states = {
+        (r.table, r.revision): r.state
+        for r in registry.revisions(states=(*State.FED, State.RETIRED))
+    }
     done = []
     for table, revision in arguments["revisions"]:
-        known = world.revision(table, revision)
-        if known.state != State.CANDIDATE:
+        state = states.get((table, revision))
+        if state is None:
+            continue  # gone already, before a crash
+        was_live = any(p.revision == revision for p in staging.promotions(table))
+        if state in (State.LIVE, State.WARM) or was_live:
             raise UsageError(
-                f"{table}@{revision} is {known.state}, not a candidate.",
+                f"{table}@{revision} is {state}, not a candidate.",
                 remedy="A warm revision is given up with `penstock retire`.",
             )
         staging.move(table, revision, to=State.RETIRED)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from penstock.runtime.timed import TimedFollower
 
-__all__ = ["count_in", "reconcile_timed"]
+__all__ = ["Span", "compute_spans", "count_in", "joined_spans", "reconcile_timed"]
 
 _CHUNK = 64  # spans computed at once: bounds what is in memory
 
@@ -56,7 +56,7 @@ def reconcile_timed(table: TimedFollower) -> dict[str, Any]:
     net = Change(table.writer.schema.empty_table(), table.writer.schema.empty_table())
     upserts = table.upserts or table.spans()
     for chunk in _chunks(_apart(table, spans, expired)):
-        new = _computed(table, chunk, expired)
+        new = compute_spans(table, chunk, expired)
         old = _within(table, upserts.rows_between(chunk[0].first, chunk[-1].last + 1), chunk)
         assert net.gone is not None  # noqa: S101
         net = Change(
@@ -93,8 +93,13 @@ def _touched(table: TimedFollower, pending: pa.Table) -> list[Span]:
             argument = by_name[name]
             last = min(at + table.geometry.ahead(argument), sealed - 1)
             found.add((at - table.geometry.back(argument), last))
+    return joined_spans(sorted(found))
+
+
+def joined_spans(found: list[tuple[int, int]]) -> list[Span]:
+    """Spans in order, those that overlap as one."""
     spans: list[Span] = []
-    for first, last in sorted(found):
+    for first, last in found:
         if spans and first <= spans[-1].last:
             spans[-1] = Span(spans[-1].first, max(last, spans[-1].last))
         else:
@@ -124,7 +129,7 @@ def _chunks(runs: Iterator[list[Span]]) -> Iterator[list[Span]]:
             yield run[start : start + _CHUNK]
 
 
-def _computed(table: TimedFollower, spans: list[Span], expired: pa.Table) -> pa.Table:
+def compute_spans(table: TimedFollower, spans: list[Span], expired: pa.Table) -> pa.Table:
     """The results of these spans, from the inputs as the table has taken them in."""
     geometry = table.geometry
     rows: dict[str, pa.Table] = {}

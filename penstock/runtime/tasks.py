@@ -7,9 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from penstock.errors import UsageError
+from penstock.runtime.backfill import backfill_timed
 from penstock.runtime.follow import Follower
 from penstock.runtime.mended import mended_mapper
 from penstock.runtime.replay import expire, replay
+from penstock.runtime.timed import TimedFollower
 
 __all__ = ["VERBS"]
 
@@ -39,7 +42,15 @@ def _expire(table: Follower, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"expired": expire(table, dt.datetime.now(dt.UTC))}
 
 
+def _backfill(table: Follower, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Put an interval that was computed elsewhere in the place of what is there."""
+    if not isinstance(table, TimedFollower):
+        raise UsageError(f"{table.name} has no intervals.", remedy="Use `penstock backfill --all`.")
+    return backfill_timed(table, arguments)
+
+
 VERBS: dict[str, Verb] = {
+    "backfill": _backfill,
     "expire": _expire,
     "reconcile": _reconcile,
     "replay": _replay,

@@ -123,9 +123,9 @@ class Kit:
             pinned[argument] = Pinned(str(name), source.path, source.schema, source.log.version)
         HistoryBuilder(
             self.session,
-            self.folder,
             table,
-            revision=f"{self.revision}-next",
+            into=revision_path(self.folder, table.name, f"{self.revision}-next"),
+            beside=revision_path(self.folder, table.name.outcomes, f"{self.revision}-next"),
             schema=self._output_schema(table),
             inputs=pinned,
             piece_rows=piece_rows,
