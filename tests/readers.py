@@ -110,8 +110,12 @@ def _revision(live: Path, version: int) -> str:
     return ""
 
 
-def rebuilt(live: Path, keys: tuple[str, ...], until: int) -> Counter:
-    """What somebody has who applied the change feed by key, from the first version on."""
+def rebuilt(live: Path, keys: tuple[str, ...], until: int, *, forgiving: bool = False) -> Counter:
+    """What somebody has who applied the change feed by key, from the first version on.
+
+    Args:
+        forgiving: a stranger's rows may have had keys that were there already.
+    """
     held: dict[tuple, dict] = {}
     feed = pa.table(DeltaTable(str(live)).load_cdf(0, until).read_all())
     names = [n for n in feed.column_names if not n.startswith("_")]
@@ -124,8 +128,8 @@ def rebuilt(live: Path, keys: tuple[str, ...], until: int) -> Counter:
         if row["_change_type"] in came:
             held[key] = {name: row[name] for name in names}
         else:
-            assert key in held, f"{row['_change_type']} of a row that is not there: {key}"
-            del held[key]
+            assert forgiving or key in held, f"{row['_change_type']} of no row: {key}"
+            held.pop(key, None)
     return bag(list(held.values()))
 
 

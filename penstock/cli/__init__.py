@@ -31,6 +31,7 @@ COMMANDS: dict[str, str] = {
     "abort": "penstock.cli.release",
     "retire": "penstock.cli.release",
     "releases": "penstock.cli.release",
+    "repair": "penstock.cli.release",
     "hold": "penstock.cli.release",
     "release": "penstock.cli.release",
     "reconcile": "penstock.cli.late",

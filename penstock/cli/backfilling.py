@@ -58,7 +58,7 @@ def _moment(text: str, option: str) -> dt.datetime:
 
 def backfill_all(table: str, *, why: str, share: float, quiet: bool) -> dict[str, Any]:
     """A whole table, and what reads it, as another generation."""
-    from penstock.reprocess.compare import Wishes
+    from penstock.reprocess.comparison import Wishes
 
     who, shown = getpass.getuser(), Shown(quiet)
     with _backfill(quiet=quiet) as backfill:

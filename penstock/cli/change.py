@@ -267,7 +267,7 @@ def compare(  # noqa: PLR0917 - one argument per option
       penstock compare --expect 'new.readings < old.readings => calibration is left out'
       penstock compare --rollup 'sensor_id => sum(readings) as readings'
     """
-    from penstock.reprocess.compare import Expected, Rollup, Wishes
+    from penstock.reprocess.comparison import Expected, Rollup, Wishes
     from penstock.reprocess.release import NotWithin
 
     pair = _pair(rollup, "--rollup") if rollup else None

@@ -9,13 +9,23 @@ from typing import Any
 
 import click
 
-from penstock.cli.asking import known_table
+from penstock.cli.asking import ask, known_table
 from penstock.cli.change import releases_of
 from penstock.cli.show import print_rows, size
 from penstock.errors import UsageError
 from penstock.settings import Settings
 
-__all__ = ["abort", "backfill", "hold", "promote", "release", "releases", "retire", "rollback"]
+__all__ = [
+    "abort",
+    "backfill",
+    "hold",
+    "promote",
+    "release",
+    "releases",
+    "repair",
+    "retire",
+    "rollback",
+]
 
 
 @click.command()
@@ -198,6 +208,35 @@ def releases(table: str | None, as_json: bool) -> None:
     print_rows(done, ("at", "verb", "table", "revision", "replaced", "live_version", "who", "why"))
     click.echo()
     print_rows(known, ("table", "revision", "state", "code"))
+
+
+@click.command()
+@click.argument("table")
+@click.option("--why", default="a foreign commit", show_default=True, help="Kept in the commit.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def repair(table: str, why: str, as_json: bool) -> None:
+    """Put a live table right that somebody else wrote to, and let it go on.
+
+    One commit shows the revision's rows again; readers of the change feed get the difference. Stop
+    the program that wrote there first.
+
+    \b
+    Example:
+      penstock repair gold.sensor_5m --why 'somebody ran OPTIMIZE'
+    """
+    settings = Settings.load()
+    known_table(settings, table)
+    told = ask(
+        settings,
+        table,
+        "repair",
+        {"table": table, "who": getpass.getuser(), "why": why},
+        quiet=as_json,
+    )
+    if as_json:
+        click.echo(json.dumps(told))
+    else:
+        click.echo(f"{table} is itself again: version {told['version']}, {told['changed']} rows")
 
 
 @click.command()

@@ -14,6 +14,7 @@ revision's, so it is counted by its log and by the change files its swaps wrote.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -52,11 +53,16 @@ class Usage:
 
     files: int = 0
     bytes: int = 0
+    blocks: int = 0  # what the disk gives for it: small files take whole blocks
     whole: bool = True
 
     def __add__(self, other: Usage) -> Usage:
-        whole = self.whole and other.whole
-        return Usage(self.files + other.files, self.bytes + other.bytes, whole)
+        return Usage(
+            self.files + other.files,
+            self.bytes + other.bytes,
+            self.blocks + other.blocks,
+            self.whole and other.whole,
+        )
 
 
 @dataclass(frozen=True)
@@ -102,8 +108,8 @@ class Copies:
 
     table: str
     copies: int  # revisions that hold rows
-    data: int  # of the revision that is shown, or of the greatest where that is not known
-    all_data: int  # of all of them
+    live: int | None  # of the revision that is shown; None: not known
+    data: int  # of all of them
     store: int
 
 
@@ -114,6 +120,7 @@ class Ledger:
     lines: list[Line]
     places: list[Place]
     answered: bool  # the registry did: states are known
+    home: Usage | None = None  # everything, what is on no line included; None: one table was asked
 
     @property
     def raw(self) -> Line:
@@ -138,8 +145,8 @@ class Ledger:
                 Copies(
                     table,
                     copies=sum(1 for line in mine if line.rows),
-                    data=shown[0] if shown else max(line.data for line in mine),
-                    all_data=sum(line.data for line in mine),
+                    live=shown[0] if shown else None,
+                    data=sum(line.data for line in mine),
                     store=sum(line.store for line in mine),
                 )
             )
@@ -152,6 +159,7 @@ class Ledger:
             "derived_bytes": self.derived.data,
             "tables_bytes": self.raw.bytes + self.derived.bytes,
             "places_bytes": sum(place.usage.bytes for place in self.places),
+            "home": asdict(self.home) if self.home else None,
         }
         return {
             "lines": [line.as_dict() for line in self.lines],
@@ -177,13 +185,30 @@ def measure(settings: Settings, revisions: Revisions, table: str | None = None) 
         UsageError: there is no such table.
     """
     catalog = Catalog.load(settings)
-    if table is None:
-        refs, places = list(catalog), list(_places(settings.home))
-    else:
-        refs, places = _beside(catalog, catalog.find(table.split("."))), []
-    mains = _mains(catalog)
-    lines = [line for ref in refs for line in _lines(settings, revisions, ref, mains)]
-    return Ledger(lines, places, revisions.answered)
+    asked = catalog.find(table.split(".")) if table is not None else None
+    refs = _beside(catalog, asked) if asked else list(catalog)
+    bearings = _Bearings(settings, revisions, _mains(catalog), _shown(settings.manifest))
+    lines = [line for ref in refs for line in _lines(bearings, ref)]
+    if asked:
+        return Ledger(lines, [], revisions.answered)
+    places = list(_places(settings.home, {ref.label for ref in refs}))
+    return Ledger(lines, places, revisions.answered, usage(settings.home))
+
+
+@dataclass(frozen=True)
+class _Bearings:
+    """What is needed to tell whose bytes are whose."""
+
+    settings: Settings
+    revisions: Revisions
+    mains: dict[str, str]
+    shown: dict[str, str]
+
+    def live(self, table: str, states: dict[str, str]) -> str | None:
+        """The revision that a table shows: by the registry, else by the manifest, else the first."""
+        known = next((r for r, state in states.items() if state == "live"), None)
+        said = self.shown.get(self.mains.get(table, table))
+        return known or (said if said in states else next(iter(states), None))
 
 
 def _beside(catalog: Catalog, ref: TableRef) -> list[TableRef]:
@@ -198,7 +223,7 @@ def _beside(catalog: Catalog, ref: TableRef) -> list[TableRef]:
 
 def _mains(catalog: Catalog) -> dict[str, str]:
     """Tables that lie beside another -> that other, whose name the registry has."""
-    found = {}
+    found: dict[str, str] = {}
     for ref in catalog:
         if ref.layer in ("silver", "gold"):
             name = TableName(ref.layer, ref.name)
@@ -206,11 +231,18 @@ def _mains(catalog: Catalog) -> dict[str, str]:
     return found
 
 
-def _lines(
-    settings: Settings, revisions: Revisions, ref: TableRef, mains: dict[str, str]
-) -> Iterator[Line]:
-    table, name = ref.label, TableName(ref.layer, ref.name)
-    live, main = live_path(settings.warehouse, name), mains.get(ref.label, ref.label)
+def _shown(manifest: Path) -> dict[str, str]:
+    """The live revision of each table, as the manifest has it."""
+    try:
+        listed = json.loads(manifest.read_text())["tables"]
+        return {str(entry["name"]): str(entry.get("revision") or "") for entry in listed}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}  # then there is no telling; the bytes are counted all the same
+
+
+def _lines(bearings: _Bearings, ref: TableRef) -> Iterator[Line]:
+    settings, table, name = bearings.settings, ref.label, TableName(ref.layer, ref.name)
+    live, main = live_path(settings.warehouse, name), bearings.mains.get(table, table)
     if ref.layer == "bronze":
         if live.exists():
             yield _line(live, table, "", "")
@@ -218,9 +250,9 @@ def _lines(
     stores = settings.home / "stores" / table
     held = set(folders(settings.warehouse, table))
     named = sorted(held | {entry.name for entry in _folders_in(stores)})
-    states = {revision: revisions.state(main, revision) for revision in named}
+    states = {revision: bearings.revisions.state(main, revision) for revision in named}
     own = usage(live, without="_revisions")
-    shown = next((r for r in named if states[r] == "live"), named[0] if named else None)
+    shown = bearings.live(table, states)
     if shown is None and own.files:
         yield Line(table, "", "no revision", 0, 0, 0, 0, 0, live_log=own.bytes)
     for revision in named:
@@ -254,10 +286,13 @@ def _needed(path: Path) -> tuple[int, int, int]:
     return adds.num_rows, rows, sum(adds["size_bytes"].to_pylist())
 
 
-def _places(home: Path) -> Iterator[Place]:
+def _places(home: Path, tables: set[str]) -> Iterator[Place]:
     for what, folder in _PLACES.items():
         if (home / folder).exists():
             yield Place(what, folder, usage(home / folder))
+    for entry in sorted(_folders_in(home / "stores"), key=lambda e: e.name):
+        if entry.name not in tables:
+            yield Place("store of no table", f"stores/{entry.name}", usage(Path(entry.path)))
 
 
 def usage(folder: Path, without: str = "") -> Usage:
@@ -276,9 +311,10 @@ def usage(folder: Path, without: str = "") -> Usage:
             total += usage(Path(entry.path))
             continue
         try:
-            total += Usage(1, entry.stat(follow_symlinks=False).st_size)
+            found = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
             continue  # deleted while we looked: streams and services go on
+        total += Usage(1, found.st_size, found.st_blocks * 512)
     return total
 
 

@@ -82,7 +82,7 @@ def typed(columns: Sequence[Column], wanted: Sequence[tuple[str, str]], table: s
                 continue
             value = f"cast({literal(text)} as {types[name]})"
             try:
-                duck.execute(f"select {value}")
+                duck.execute(f"select {value}").fetchall()
             except duckdb.Error:
                 raise UsageError(
                     f"{text!r} is no value of {table}.{name}, which is {types[name].lower()}.",
@@ -100,9 +100,9 @@ def rows_where(
         return 0, pa.table({FILE: pa.array([], pa.string())})
     with _over(columns, files) as duck:
         duck.execute(f"create temp table met as select * from held where {test}")  # noqa: S608
-        total = duck.execute("select count(*) from met").fetchone()
-        rows = duck.sql("select * from met order by all").limit(most).to_arrow_table()
-    return int(total[0]) if total else 0, rows
+        ((total,),) = duck.execute("select count(*) from met").fetchall()
+        rows = duck.sql("select * from met order by all limit $1", params=[most]).to_arrow_table()
+    return int(total), rows
 
 
 # --- rows that belong to others ---------------------------------------------------------------
@@ -140,8 +140,8 @@ def _found(duck: duckdb.DuckDBPyConnection, kept: Sequence[str]) -> Found:
             'where partition is not null and "offset" is not null group by 1 order by 1'
         ).fetchall()
     listed = ", ".join(map(identifier, kept)) or "1 as one"
-    met = duck.sql(f"select {listed} from met order by all")  # noqa: S608
-    rows = met.limit(MOST_ROWS).to_arrow_table()
+    first = f"select {listed} from met order by all limit $1"  # noqa: S608
+    rows = duck.sql(first, params=[MOST_ROWS]).to_arrow_table()
     return Found(sum(files.values()), files, rows, [tuple(place) for place in places])
 
 

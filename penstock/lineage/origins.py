@@ -1,4 +1,4 @@
-"""What a trace comes to, as data: a row, the commit that brought it, and what that was made from."""
+"""What a trace comes to, as data: a row, the commit that brought it, what that was made from."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 from penstock.lineage.commits import Offsets, Span
 from penstock.serve.render import plain
 
-__all__ = ["COMMIT", "EVERYTHING", "ROWS", "Origin", "RowOrigin", "Trace"]
+__all__ = ["COMMIT", "DECIDED", "EVERYTHING", "ROWS", "Origin", "RowOrigin", "Trace"]
 
 # On what grounds versions of an input are named:
 COMMIT = "commit"  # the commit took them in
+DECIDED = "decision"  # they decided about what lies beside their table
 ROWS = "rows"  # they brought the rows that were found by key, time or place
 EVERYTHING = "everything"  # nothing narrower can be said than: up to this version
 
@@ -23,7 +24,8 @@ class Origin:
     table: str
     revision: str
     basis: str
-    versions: list[Span]
+    versions: list[Span]  # empty: no row of it
+    taken: list[Span] = field(default_factory=list)  # by the commit, or commits, that asked
     since: str = ""  # when the first and the last of these were committed
     until: str = ""
     rows: int | None = None  # how many were found, where they could be looked for
@@ -34,10 +36,6 @@ class Origin:
     note: str = ""
     inputs: list[Origin] = field(default_factory=list)
 
-    @property
-    def commits(self) -> int:
-        return sum(last - first + 1 for first, last in self.versions)
-
 
 @dataclass(frozen=True)
 class RowOrigin:
@@ -47,7 +45,8 @@ class RowOrigin:
     file: str  # below home
     revision: str
     state: str
-    code: str
+    code: str  # the address of its bundle
+    module: str  # the file in there that declares the table, below home
     version: int | None  # of the revision, or of bronze
     time: str
     operation: str

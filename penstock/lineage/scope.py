@@ -26,6 +26,7 @@ class Match:
 
     tests: tuple[str, ...]
     words: str
+    optional: bool = False  # a row may have none: a join that found nothing
 
 
 def match(
@@ -62,7 +63,7 @@ class _Asked:
     @property
     def first(self) -> bool:
         """The input is the one whose rows become rows: the facts, the left side."""
-        return next(iter(self.entry["inputs"])) == self.argument
+        return bool(next(iter(self.entry["inputs"])) == self.argument)
 
     @property
     def by(self) -> list[str]:
@@ -79,12 +80,16 @@ def _equal(names: Collection[str]) -> tuple[str, ...]:
     return tuple(f"i.{identifier(n)} is not distinct from s.{identifier(n)}" for n in names)
 
 
+def _joined(names: Collection[str]) -> tuple[str, ...]:
+    """Equal as a join has it: nothing is equal to null."""
+    return tuple(f"i.{identifier(n)} = s.{identifier(n)}" for n in names)
+
+
 def _by_place(asked: _Asked) -> Match | None:
     """Tables that keep the place of a record name exactly one."""
     if not asked.shared(PLACE):
         return None
-    tests = (f"i.{identifier(name)} = s.{identifier(name)}" for name in PLACE)
-    return Match(tuple(tests), "with its place in the topic")
+    return Match(_joined(PLACE), "at the same place in the topic")
 
 
 def _by_key(asked: _Asked) -> Match | None:
@@ -130,13 +135,14 @@ def _interval_join(asked: _Asked) -> Match | None:
     on = str(asked.entry["on"])
     if not asked.shared(asked.by) or on not in asked.has:
         return None
-    same, moment = _equal(asked.by), f"s.{identifier(on)}"
     if asked.first:
-        return Match((*same, *_equal([on])), f"with its {_and([*asked.by, on])}")
+        return Match(_equal([*asked.by, on]), f"with its {_and([*asked.by, on])}")
+    moment = f"s.{identifier(on)}"
     at = f"i.{identifier(str(asked.entry['right_on']))}"
     near = (f"{at} >= {moment} - {asked.micros('before')}",
             f"{at} <= {moment} + {asked.micros('after')}")  # fmt: skip
-    return Match((*same, *near), f"with its {_and(asked.by)}, near it in time")
+    words = f"with its {_and(asked.by)}, near it in time"
+    return Match((*_joined(asked.by), *near), words, optional=True)
 
 
 def _enrich(asked: _Asked) -> Match | None:
@@ -145,14 +151,14 @@ def _enrich(asked: _Asked) -> Match | None:
         return Match(_equal(keys), f"with its {_and(keys)}") if asked.shared(keys) else None
     if not asked.shared(asked.by):
         return None
-    on, tests = str(asked.entry["on"]), _equal(asked.by)
+    on, tests = str(asked.entry["on"]), _joined(asked.by)
     words = f"with its {_and(asked.by)}"
     if on in asked.has and {"valid_from", "valid_to"} <= asked.given:
         at = f"s.{identifier(on)}"
         # Null at the start means from the beginning, at the end until now.
         tests += (f"coalesce(i.valid_from <= {at}, true)", f"coalesce(i.valid_to > {at}, true)")
         words += f", valid at its {on}"
-    return Match(tests, words)
+    return Match(tests, words, optional=True)
 
 
 _RULES: dict[str, Callable[[_Asked], Match | None]] = {

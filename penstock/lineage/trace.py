@@ -29,9 +29,9 @@ import pyarrow as pa
 from penstock.lineage.commits import NOTHING, Commit, History, Span, merged
 from penstock.lineage.graph import read_manifest
 from penstock.lineage.look import FILE, Found, columns_at, equal_row, rows_where, sharing, typed
-from penstock.lineage.origins import COMMIT, EVERYTHING, ROWS, Origin, RowOrigin, Trace
-from penstock.lineage.revisions import Revisions
-from penstock.lineage.scope import match, telling
+from penstock.lineage.origins import COMMIT, DECIDED, EVERYTHING, ROWS, Origin, RowOrigin, Trace
+from penstock.lineage.revisions import Revisions, folders
+from penstock.lineage.scope import Match, match, telling
 from penstock.model.names import TableName
 from penstock.runtime.delta_log import Action
 from penstock.runtime.swap import files_at
@@ -47,6 +47,8 @@ __all__ = ["MOST", "trace"]
 MOST = 5  # rows that are followed when several are meant
 _MOST_FILES = 20_000  # that are looked through for the rows of an input
 _BESIDE = ("quarantine", "late", "outcomes")
+_GUESSED = "which revision it was is told by the time: the registry does not know"
+_REWRITTEN = "the rows may be older: these commits wrote their files again"
 
 
 def trace(
@@ -103,13 +105,15 @@ class _Tracer:
         made = _brought(history, snapshot.columns, row, added)
         entry = self._entry(table, revision)
         spans = [(made.version, made.version)] if made else []
+        code = str(made.told.get("code", "")) if made else ""
         maker = _Maker(table, revision, entry, history, spans, row)
         return RowOrigin(
             row=row.to_pylist()[0],
             file=os.path.relpath(folder / file, self._home),
             revision=revision,
             state=self._revisions.state(str(entry.get("of", table)), revision) if revision else "",
-            code=str(made.told.get("code", "")) if made else "",
+            code=code,
+            module=self._module(entry, code),
             version=made.version if made else None,
             time=made.time if made else "",
             operation=made.operation if made else "",
@@ -141,27 +145,46 @@ class _Tracer:
         # Whatever kind the table is: what it set apart came in with the commit that says so.
         entry = {**self._entry(main, revision), "kind": "rows"}
         inputs = self._inputs(_Maker(main, revision, entry, above, merged(spans), maker.rows))
-        return [_dated(Origin(main, revision, COMMIT, merged(spans), inputs=inputs), above)]
+        return [_dated(Origin(main, revision, DECIDED, merged(spans), inputs=inputs), above)]
 
     def _origin(self, maker: _Maker, argument: str, name: str) -> Origin | None:
         until = maker.history.position(maker.revision, name, maker.spans[-1][1])
         if until == NOTHING:
             return None  # not a row of it had been read
-        pin = self._revisions.pin(self._warehouse, self._entries, maker.table, maker.revision, name)
-        history = self._history(self._path(name, pin.revision))
+        revision, sure = self._pinned(maker, name, until)
+        history = self._history(self._path(name, revision))
         if history.newest < 0:
-            return Origin(name, pin.revision, EVERYTHING, [(0, until)], note="its files are gone")
+            return Origin(name, revision, EVERYTHING, [(0, until)], note="its files are gone")
         taken = maker.history.taken_in(maker.revision, name, maker.spans)
         narrow = bool(taken) and maker.entry.get("kind") == "rows"
         origin = Origin(
             name,
-            pin.revision,
+            revision,
             COMMIT if narrow else EVERYTHING,
             taken if narrow else [(0, until)],
+            taken=taken,
             topic=str(self._entries.get(name, {}).get("topic") or ""),
-            note="" if pin.sure else "the registry does not answer: which revision is a guess",
+            note="" if sure else _GUESSED,
         )
         return self._followed(maker, argument, origin, history)
+
+    def _pinned(self, maker: _Maker, name: str, until: int) -> tuple[str, bool]:
+        """Which revision of an input was read; by the time of its commits if nobody can say.
+
+        A reader commits soon after the version it has read to. So of all revisions that have such
+        a version, and had it by then, it is the one that had it last.
+        """
+        pin = self._revisions.pin(self._warehouse, self._entries, maker.table, maker.revision, name)
+        made = maker.history.commit(maker.spans[-1][1])
+        if pin.sure or made is None:
+            return pin.revision, pin.sure
+        reached = {
+            revision: commit.stamp
+            for revision in folders(self._warehouse, name)
+            if (commit := self._history(self._path(name, revision)).commit(until)) is not None
+            and commit.stamp <= made.stamp
+        }
+        return max(reached, key=lambda r: reached[r]) if reached else pin.revision, False
 
     def _followed(self, maker: _Maker, argument: str, origin: Origin, history: History) -> Origin:
         """Narrowed to the rows that belong together, where they can be told; and so on down."""
@@ -169,14 +192,17 @@ class _Tracer:
         made_by, rows = list(origin.versions), None
         held = _held(history, origin)
         found = _sharing(maker, argument, history, held, telling(entry))
-        if found is not None and found[1].count:
-            which, hit = found
+        if found is not None:
+            how, hit = found
+            told = replace(origin, rows=hit.count, which=how.words, records=hit.places)
             spans, brought = _spans(history, held, hit, origin.versions[-1][1])
+            if not hit.count and how.optional:
+                return replace(told, basis=ROWS, versions=[])
             if spans:
                 made_by = spans if brought else [(0, spans[-1][1])]
-                origin = replace(origin, basis=ROWS, versions=spans)
-            origin = replace(origin, rows=hit.count, which=which, records=hit.places)
-            rows = hit.rows if hit.count == hit.rows.num_rows else None
+                note = origin.note if brought else _joined(origin.note, _REWRITTEN)
+                origin = replace(told, basis=ROWS, versions=spans, note=note)
+                rows = hit.rows if hit.count == hit.rows.num_rows else None
         if not origin.revision:
             origin = replace(origin, offsets=history.offsets(origin.versions))
         else:
@@ -187,6 +213,13 @@ class _Tracer:
     # --- small things ---------------------------------------------------------------------
     def _history(self, path: Path) -> History:
         return self._histories.setdefault(path, History(path))
+
+    def _module(self, entry: Mapping[str, Any], code: str) -> str:
+        """Where the code is that wrote a row: its own copy, not the working tree."""
+        declared = self._entries.get(str(entry.get("of")), entry)
+        file = str(declared.get("place", "")).rpartition(":")[0]
+        inside = Path("bundles") / code / file
+        return str(inside) if code and file and (self._home / inside).is_file() else ""
 
     def _path(self, table: str, revision: str) -> Path:
         name = TableName.parse(table)
@@ -249,7 +282,7 @@ def _sharing(
     history: History,
     held: Mapping[str, Action],
     keep: Sequence[str],
-) -> tuple[str, Found] | None:
+) -> tuple[Match, Found] | None:
     """The rows of an input that belong to the rows of its reader, and by what they were told."""
     if maker.rows is None or maker.rows.num_rows == 0 or not 0 < len(held) <= _MOST_FILES:
         return None
@@ -259,7 +292,7 @@ def _sharing(
         return None
     files = [local_path(history.path, file) for file in held]
     found = sharing(columns, files, maker.rows, how.tests, keep)
-    return None if found is None else (how.words, found)
+    return None if found is None else (how, found)
 
 
 def _spans(
@@ -276,6 +309,10 @@ def _spans(
         brought = brought and not commit.rewrites
         versions.append(commit.version)
     return merged((version, version) for version in versions), brought
+
+
+def _joined(*notes: str) -> str:
+    return "; ".join(note for note in notes if note)
 
 
 def _dated(origin: Origin, history: History) -> Origin:

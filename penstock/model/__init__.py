@@ -4,6 +4,7 @@ from penstock.model.contract import Contract, Matches, OneOf, PlausibleTime, Ran
 from penstock.model.contract_time import LocalTime
 from penstock.model.definition import BATCH, CONTINUOUS, Dedupe, Table, sql_table, table
 from penstock.model.formats import Avro, Custom, Debezium, Json, Protobuf, Xml
+from penstock.model.guards import Guards
 from penstock.model.kinds import Enrich, Group, History, Kind, Latest, Rows, Totals
 from penstock.model.names import TableName
 from penstock.model.stream import EventTime, Stream, stream
@@ -31,6 +32,7 @@ __all__ = [
     "Enrich",
     "EventTime",
     "Group",
+    "Guards",
     "History",
     "IntervalJoin",
     "Json",

@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from penstock.model.duration import micros, parse_duration
+from penstock.model.guards import Guards
 from penstock.model.kinds import Kind, Latest, Rows, Totals
 from penstock.model.names import TableName, is_identifier
 from penstock.model.place import Place, caller, parse_name, raise_if
@@ -68,6 +69,7 @@ class Table:
     freshness: str = CONTINUOUS
     query: str | None = None
     quarantine_for: str = "90 days"
+    guards: Guards | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.transform(*args, **kwargs)
@@ -109,6 +111,7 @@ def table(
     dedupe: Dedupe | None = None,
     freshness: str = CONTINUOUS,
     quarantine_for: str = "90 days",
+    guards: Guards | None = None,
     owner: str = "",
 ) -> Callable[[Transform], Table]:
     """Declare a table on a pure function of DataFrames.
@@ -122,6 +125,7 @@ def table(
         freshness: ``continuous``, ``batch`` (it runs when told to) or a length of time, such as
             ``5 minutes``: how long the table may wait for what is new.
         quarantine_for: how long bytes that broke the contract of a stream are kept for a replay.
+        guards: what every batch must keep to, or the live table is held.
 
     The function never sees mode, clock, path or session: the same object runs as a stream and in
     batch.
@@ -139,6 +143,7 @@ def table(
             dedupe=dedupe,
             freshness=freshness,
             quarantine_for=quarantine_for,
+            guards=guards,
             owner=owner,
             query=None,
         )
@@ -156,6 +161,7 @@ def sql_table(
     dedupe: Dedupe | None = None,
     freshness: str = CONTINUOUS,
     quarantine_for: str = "90 days",
+    guards: Guards | None = None,
     owner: str = "",
     doc: str = "",
 ) -> Table:
@@ -186,6 +192,7 @@ def sql_table(
         dedupe=dedupe,
         freshness=freshness,
         quarantine_for=quarantine_for,
+        guards=guards,
         owner=owner,
         query=query,
     )
@@ -232,6 +239,8 @@ def _problems(declared: Table) -> list[str]:
         found.extend(declared.dedupe.problems())
         if not isinstance(kind, Rows | Totals | Latest):
             found.append(f"dedupe is for tables that decode a stream, not for {kind.word} tables")
+    if declared.guards is not None:
+        found.extend(declared.guards.problems(declared.keys))
     try:
         parse_duration(declared.quarantine_for)
     except ValueError as error:

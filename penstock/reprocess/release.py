@@ -15,7 +15,8 @@ from typing import Any
 from penstock.errors import UsageError
 from penstock.model.names import TableName
 from penstock.model.windows import Timed
-from penstock.reprocess.compare import Side, TableReport, Wishes, compare_table
+from penstock.reprocess.compare import compare_table
+from penstock.reprocess.comparison import Side, TableReport, Wishes
 from penstock.reprocess.evidence import made_from
 from penstock.reprocess.plan import meaning_of, same_rows
 from penstock.reprocess.report import render

@@ -130,7 +130,8 @@ class DeltaLog:
             return LeaseLost(f"{where} is written by the holder of token {held} now.")
         return ForeignCommit(
             f"version {self.version + 1} of {where} was written by somebody else.",
-            remedy="Only Penstock may write there: see docs/operating.md, Foreign commits.",
+            remedy="Only Penstock may write there. Stop whoever did, then `penstock repair` the "
+            "table: docs/operating.md, Foreign commits.",
         )
 
     # --- reading --------------------------------------------------------------------------

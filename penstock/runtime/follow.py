@@ -25,6 +25,7 @@ from penstock.runtime.change import Change
 from penstock.runtime.decode import ErrorClass
 from penstock.runtime.delta_log import Action
 from penstock.runtime.files import write_arrow
+from penstock.runtime.guards import GUARD, breach
 from penstock.runtime.outcomes import Outcome, OutcomesTable, Tally
 from penstock.runtime.source import Batch, Source, new_batches
 from penstock.runtime.store import Store
@@ -94,6 +95,7 @@ class Follower(ABC):
         # Asked between two batches of a long way: whether to go on now.
         self.go_on: Callable[[Batch], bool] = lambda batch: True
         self._settled = time.monotonic()
+        self.breach = "a guard of it" if self.writer.position(GUARD) else ""
 
     @property
     def name(self) -> str:
@@ -166,6 +168,11 @@ class Follower(ABC):
         """One commit for all that was read, set apart and counted since the last one."""
         reached = {name: version for name, version in self.positions.items() if version >= 0}
         known = {**reached, **self.extra_positions(), **(at or {})}
+        told = self._guarded(actions, change)
+        if told:  # before the commit: readers of live must not see it
+            self.writer.held = True
+            known[GUARD] = 1
+            info = {**(info or {}), "guard": told}
         self.writer.commit(
             actions,
             known,
@@ -176,6 +183,23 @@ class Follower(ABC):
         )
         self.apart = {}
         self._settled = time.monotonic()
+
+    def _guarded(self, actions: list[Action], change: Change | None) -> str:
+        definition = self.context.definition
+        if definition.guards is None:
+            return ""
+        told = breach(definition.guards, definition.keys, change, actions)
+        if told:
+            log.error("%s is held: %s", self.name, told)
+            self.breach = told
+        return told
+
+    def release(self) -> int:
+        """What a guard held is shown; returns how many commits."""
+        if self.writer.position(GUARD):
+            self.commit([], at={GUARD: 0})
+        self.breach, self.writer.held = "", False
+        return self.writer.catch_up_mirror()
 
     def extra_positions(self) -> dict[str, int]:
         """What else the commit must remember, such as a watermark."""

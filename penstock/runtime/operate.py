@@ -24,17 +24,19 @@ from deltalake import DeltaTable
 from penstock.errors import PenstockError, UsageError, in_a_line
 from penstock.model.names import TableName
 from penstock.runtime.change import Change
-from penstock.runtime.delta_log import commit_metadata
+from penstock.runtime.delta_log import DeltaLog
+from penstock.runtime.ends import drop
 from penstock.runtime.follow import Follower
 from penstock.runtime.register import show_revision
-from penstock.runtime.registry import Registry, Revision, State, Task
+from penstock.runtime.registry import Registry, Revision, Task
+from penstock.runtime.repair import show_again
 from penstock.runtime.staging import Promotion, Staging
-from penstock.runtime.swap import brought_up, difference, promoted, shown, swap
+from penstock.runtime.swap import brought_up, difference, promoted, swap
 from penstock.runtime.worker import FollowWorker, Standstill
-from penstock.runtime.writer import RevisionWriter, live_path, revision_path
+from penstock.runtime.writer import RevisionWriter, live_path
 from penstock.settings import Settings
 
-__all__ = ["OPERATIONS", "Operator", "World", "delete_revision", "finish_swaps"]
+__all__ = ["OPERATIONS", "Operator", "World"]
 
 log = logging.getLogger("penstock.operate")
 
@@ -45,11 +47,14 @@ class World(Protocol):
     """What operations need of the streams that run."""
 
     settings: Settings
+    token: int
 
     def revision(self, table: str, revision: str) -> Revision: ...
     def live(self, table: str) -> Revision: ...
     def worker(self, table: str, revision: str) -> FollowWorker: ...
     def forget(self, table: str, revision: str) -> None: ...
+    def restart(self, table: str, revision: str) -> None: ...
+    def writer(self, table: str, revision: str) -> tuple[RevisionWriter, tuple[str, ...]]: ...
 
 
 @dataclass(frozen=True)
@@ -350,75 +355,30 @@ def _note(world: World, staging: Staging, move: Move, decision: _Decision) -> No
     log.info("%s: %s shows %s", decision.verb, move.table, move.new.revision)
 
 
-def _drop(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Give up candidates that were never live: stop them, delete their bytes, forget them."""
-    staging = Staging(registry)
-    states = {
-        (r.table, r.revision): r.state
-        for r in registry.revisions(states=(*State.FED, State.RETIRED))
+def _repair(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Let a live table that a stranger wrote to show its revision again."""
+    table = arguments["table"]
+    revision = world.live(table)
+    writer, keys = world.writer(table, revision.revision)
+    live = DeltaLog.take(live_path(world.settings.warehouse, TableName.parse(table)), world.token)
+    info = {
+        "operation": "PENSTOCK REPAIR",
+        "verb": "repair",
+        "replaced": revision.revision,
+        "release": "",
+        "report": "",
+        "keep_warm_seconds": None,
+        "who": arguments["who"],
+        "why": arguments["why"],
     }
-    done = []
-    for table, revision in arguments["revisions"]:
-        state = states.get((table, revision))
-        if state is None:
-            continue  # gone already, before a crash
-        was_live = any(p.revision == revision for p in staging.promotions(table))
-        if state in (State.LIVE, State.WARM) or was_live:
-            raise UsageError(
-                f"{table}@{revision} is {state}, not a candidate.",
-                remedy="A warm revision is given up with `penstock retire`.",
-            )
-        staging.move(table, revision, to=State.RETIRED)
-        world.forget(table, revision)
-        freed = delete_revision(world.settings, TableName.parse(table), revision)
-        staging.forget(table, revision)
-        done.append({"table": table, "revision": revision, "bytes": freed})
-    return {"dropped": done}
-
-
-def delete_revision(settings: Settings, name: TableName, revision: str) -> int:
-    """Remove the bytes of a revision and of what lies beside it; returns how many."""
-    freed = 0
-    for one in (name, name.quarantine, name.late, name.outcomes):
-        folder = revision_path(settings.warehouse, one, revision)
-        freed += sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-        shutil.rmtree(folder, ignore_errors=True)
-    shutil.rmtree(settings.home / "stores" / str(name) / revision, ignore_errors=True)
-    return freed
-
-
-def finish_swaps(settings: Settings, registry: Registry) -> list[str]:
-    """Bring the registry in line with the live logs: what they show is what is live.
-
-    A crash between the commit of a swap and its note in the registry is mended here, before
-    anything is written.
-    """
-    staging, mended = Staging(registry), []
-    revisions = registry.revisions()
-    for live in [r for r in revisions if r.state == State.LIVE]:
-        others = [r.revision for r in revisions if r.table == live.table]
-        path = live_path(settings.warehouse, TableName.parse(live.table))
-        if len(others) < 2 or not (path / "_delta_log").exists():
-            continue
-        log_of = DeltaTable(str(path))
-        actual = shown(log_of, others)
-        if actual is None or actual == live.revision:
-            continue
-        new = next(r for r in revisions if r.table == live.table and r.revision == actual)
-        version = log_of.transaction_version(promoted(actual)) or 0
-        told = commit_metadata(path, version)
-        done = Promotion(
-            live.table, actual, live.revision, told["verb"], told["release"], version,
-            told["who"], told["why"], told["report"], "",
-        )  # fmt: skip
-        staging.promoted(done, told["keep_warm_seconds"])
-        show_revision(settings, new, declared=told["verb"] == "promote")
-        mended.append(live.table)
-    return mended
+    told = show_again(writer, live, keys, info, world.settings.run / "swap")
+    world.restart(table, revision.revision)
+    return {"table": table, **told}
 
 
 OPERATIONS: dict[str, Callable[[World, Registry, dict[str, Any]], dict[str, Any]]] = {
-    "drop": _drop,
+    "drop": drop,
     "pin": _pin,
+    "repair": _repair,
     "swap": _swap,
 }

@@ -11,22 +11,16 @@ import datetime as dt
 import logging
 import os
 import queue
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
-from deltalake import DeltaTable
 
 from penstock.errors import DefinitionError, PenstockError, UsageError
 from penstock.model.catalog import Catalog
 from penstock.model.definition import Table, waiting_time
 from penstock.model.names import TableName
 from penstock.model.stream import Stream
-from penstock.runtime import late, outcomes, quarantine
-from penstock.runtime.bronze import BronzeWriter
-from penstock.runtime.build import arrow_fields, changes, follower
+from penstock.runtime.build import changes, follower
 from penstock.runtime.bundle import Bundle
 from penstock.runtime.delta_log import DeltaLog
 from penstock.runtime.follow import Follower, Input, TableContext
@@ -36,12 +30,11 @@ from penstock.runtime.ingest_worker import IngestGroup
 from penstock.runtime.operate import OPERATIONS, Operator
 from penstock.runtime.registry import Registry, Revision, State, Task
 from penstock.runtime.schemas import SchemaRegistry
-from penstock.runtime.source import Source
 from penstock.runtime.staging import Build, Candidate, How
-from penstock.runtime.swap import shown
 from penstock.runtime.tasks import VERBS
 from penstock.runtime.worker import FollowWorker, Order, Turns, Worker
-from penstock.runtime.writer import RevisionWriter, live_path
+from penstock.runtime.writer import RevisionWriter
+from penstock.runtime.writers import Writers
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
@@ -70,19 +63,15 @@ class Streams:
         self._on_lease_lost = on_lease_lost
         self._schemas = SchemaRegistry(settings.registry_url)
         self._catalogs: dict[str, Catalog] = {}
-        self._bronze: dict[TableName, BronzeWriter] = {}
-        self._tables: dict[tuple[str, str], RevisionWriter] = {}
+        self._writers = Writers(settings.warehouse, token)
         self._revisions: dict[tuple[str, str], Revision] = {}
-        self._opening = (
-            threading.RLock()
-        )  # workers open writers; two of one table would be one too many
         self._readers: dict[str, list[str]] = {}  # a stream -> the streams to wake when it moves
         self._restarts: dict[str, int] | None = None
         self._leaving: set[str] = set()
         self._ingest: IngestGroup | None = None
         self._turns = Turns(max(1, (os.cpu_count() or 2) - 1))
         self._operator: Operator | None = None
-        self._held: frozenset[str] = frozenset()
+        self._known_held: set[str] = set()
         self._given: set[int] = set()  # tasks handed to a worker
         self._answers: queue.SimpleQueue[tuple[int, dict[str, Any], bool]] = queue.SimpleQueue()
 
@@ -102,10 +91,10 @@ class Streams:
         """
         staged = {(c.table, c.revision): c for c in candidates}
         revisions = [r for r in revisions if _runs(r, staged.get((r.table, r.revision)))]
-        self._held = frozenset(held)
+        self._writers.held = frozenset(held)
         wanted: dict[str, Callable[[], Worker]] = {}
         topics: dict[str, tuple[Stream, dt.timedelta]] = {}
-        self._revisions = {(r.table, r.revision): r for r in revisions}
+        self._revisions = self._writers.revisions = {(r.table, r.revision): r for r in revisions}
         for revision in revisions:
             try:
                 self._want(revision, wanted, topics)
@@ -140,14 +129,32 @@ class Streams:
                 worker.share = 0.0 if candidate.paused else candidate.share
 
     def _hold_or_show(self) -> None:
-        """Live tables that are held stand still; one that is no longer held catches up."""
-        for (name, revision), writer in list(self._tables.items()):
-            held = name in self._held
-            if writer.held and not held and writer.live is not None:
-                worker = self.workers.get(f"{name}@{revision}")
-                if isinstance(worker, FollowWorker):
-                    worker.order(_SHOW_AGAIN)
-            writer.held = held
+        """Live tables that are held stand still; one that is no longer held catches up.
+
+        What a guard holds is held by its own commit; a hold in the registry follows, and when
+        that is taken away, so is the guard's.
+        """
+        for name, revision, writer in self._writers.all():
+            worker = self.workers.get(f"{name}@{revision}")
+            if writer.live is None or not isinstance(worker, FollowWorker):
+                continue
+            if name in self._writers.held:
+                writer.held = True
+                self._known_held.add(name)
+            elif name in self._known_held:
+                self._known_held.discard(name)
+                worker.order(_SHOW_AGAIN)
+
+    def breaches(self) -> dict[str, str]:
+        """Tables that a guard holds and nobody knows of yet, and why."""
+        found = {}
+        for name, revision, writer in self._writers.all():
+            worker = self.workers.get(f"{name}@{revision}")
+            if writer.live is None or not isinstance(worker, FollowWorker):
+                continue
+            if worker.breach and name not in self._writers.held and name not in self._known_held:
+                found[name] = worker.breach
+        return found
 
     def _take_in(self, topics: dict[str, tuple[Stream, dt.timedelta]]) -> None:
         """All topics in one query, looked at as often as the most eager of their readers asks."""
@@ -160,7 +167,7 @@ class Streams:
                 self.session,
                 self.settings,
                 streams,
-                self._bronze_writer,
+                self._writers.bronze,
                 on_commit=lambda name: self._waker(name)(),
                 on_lease_lost=self._on_lease_lost,
                 every=eager,
@@ -252,6 +259,16 @@ class Streams:
             raise UsageError(f"{table}@{revision} is {state}.", remedy="See `penstock streams`.")
         return worker
 
+    def writer(self, table: str, revision: str) -> tuple[RevisionWriter, tuple[str, ...]]:
+        """The writer of a revision, without asking its live log, and the table's keys."""
+        known = self.revision(table, revision)
+        keys = self._catalog(known.bundle).tables[TableName.parse(table)].keys
+        return self._writers.unshown(known), keys
+
+    def restart(self, table: str, revision: str) -> None:
+        """Let a worker that is parked be made anew."""
+        self._leaving.add(f"{table}@{revision}")
+
     def forget(self, table: str, revision: str) -> None:
         """Wait until a revision that should not run any more does not; let go of its files."""
         own, deadline = f"{table}@{revision}", time.monotonic() + 120
@@ -260,9 +277,7 @@ class Streams:
                 raise PenstockError(f"{own} does not stop.", remedy="See `penstock streams`.")
             time.sleep(0.2)
         name = TableName.parse(table)
-        with self._opening:
-            for one in (name, name.quarantine, name.late, name.outcomes):
-                self._tables.pop((str(one), revision), None)
+        self._writers.forget((name, name.quarantine, name.late, name.outcomes), revision)
 
     def answers(self) -> list[tuple[int, dict[str, Any], bool]]:
         """Tasks that were carried out since the last time: number, result, failed."""
@@ -311,9 +326,7 @@ class Streams:
 
     def logs(self) -> list[DeltaLog]:
         """Every log this supervisor writes, for upkeep."""
-        tables = list(self._tables.values())
-        live = [writer.live for writer in tables if writer.live is not None]
-        return [b.log for b in list(self._bronze.values())] + [w.log for w in tables] + live
+        return self._writers.logs()
 
     # --- from a revision to workers -------------------------------------------------------
     def _want(
@@ -370,10 +383,10 @@ class Streams:
             self.session,
             definition,
             revision.revision,
-            self._writer(revision, name, arrow_fields(revision.declared["schema"])),
-            self._writer(revision, name.quarantine, quarantine.SCHEMA),
-            self._writer(revision, name.late, late.SCHEMA),
-            self._writer(revision, name.outcomes, outcomes.SCHEMA),
+            self._writers.of(revision),
+            self._writers.beside(revision, "quarantine"),
+            self._writers.beside(revision, "late"),
+            self._writers.beside(revision, "outcomes"),
             self.settings.home / "stores" / str(name) / revision.revision,
         )
         stream = catalog.stream_of(definition)
@@ -386,48 +399,12 @@ class Streams:
 
     def _input(self, argument: str, name: TableName, revision: Revision, catalog: Catalog) -> Input:
         if name in catalog.streams:
-            return Input(argument, str(name), self._bronze_writer(name))
-        source = self._source(name, revision.inputs[str(name)])
-        return Input(argument, str(name), source, changes(catalog, _table(catalog, name)))
-
-    # --- writers, one per table and token -------------------------------------------------
-    def _source(self, name: TableName, revision: str) -> Source:
-        upstream = self._revisions.get((str(name), revision))
+            return Input(argument, str(name), self._writers.bronze(name))
+        upstream = self._revisions.get((str(name), revision.inputs[str(name)]))
         if upstream is None:
-            raise DefinitionError(f"{name}@{revision}, which it reads, is not fed any more.")
-        return self._writer(upstream, name, arrow_fields(upstream.declared["schema"]))
-
-    def _bronze_writer(self, name: TableName) -> BronzeWriter:
-        with self._opening:
-            if name not in self._bronze:
-                self._bronze[name] = BronzeWriter(self.settings.warehouse, name, token=self.token)
-            return self._bronze[name]
-
-    def _writer(self, revision: Revision, name: TableName, schema: pa.Schema) -> RevisionWriter:
-        key = (str(name), revision.revision)
-        with self._opening:
-            if key not in self._tables:
-                self._tables[key] = RevisionWriter(
-                    self.settings.warehouse,
-                    name,
-                    revision.revision,
-                    schema,
-                    token=self.token,
-                    live=self._shows(name, revision),
-                    held=str(name) in self._held,
-                    about={"code": revision.bundle},
-                )
-            return self._tables[key]
-
-    def _shows(self, name: TableName, revision: Revision) -> bool:
-        """Whether a live log shows this revision: the log itself says so, once it was swapped."""
-        path = live_path(self.settings.warehouse, name)
-        known = [r for table, r in self._revisions if table == revision.table]
-        if len(known) > 1 and (path / "_delta_log").exists():
-            actual = shown(DeltaTable(str(path)), known)
-            if actual is not None:
-                return actual == revision.revision
-        return revision.state == State.LIVE
+            raise DefinitionError(f"{name}, which it reads, is not fed any more.")
+        source = self._writers.of(upstream)
+        return Input(argument, str(name), source, changes(catalog, _table(catalog, name)))
 
     def _waker(self, stream: str) -> Callable[[], None]:
         def wake() -> None:
@@ -447,7 +424,7 @@ def _runs(revision: Revision, candidate: Candidate | None) -> bool:
 
 
 def _show_again(follower: Follower) -> dict[str, Any]:
-    return {"mirrored": follower.writer.catch_up_mirror()}
+    return {"mirrored": follower.release()}
 
 
 _SHOW_AGAIN = Order(_show_again, lambda result: None, lambda error: None)

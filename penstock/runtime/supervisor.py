@@ -22,7 +22,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from penstock.errors import NotRunning, PenstockError, ServiceFailed
-from penstock.runtime.operate import finish_swaps
+from penstock.runtime.ends import finish_swaps
 from penstock.runtime.register import Analysed, register
 from penstock.runtime.registry import Registry
 from penstock.runtime.slots import SlotWatch
@@ -169,6 +169,8 @@ class Supervisor:
                 self.staging.candidates(),
                 self.staging.holds(),
             )
+            for table, reason in streams.breaches().items():
+                self.staging.hold(table, reason, "a guard")
             streams.hand_out(self.registry.tasks())
             for task, result, failed in streams.answers():
                 self.registry.finish(task, result, failed=failed)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import duckdb
 import pyarrow as pa
@@ -71,10 +71,17 @@ def _plain(add: Mapping[str, Any]) -> Action:
 
 
 # --- the difference of two revisions ------------------------------------------------------------
-def difference(
-    old: RevisionWriter, old_version: int, new: RevisionWriter, new_version: int, scratch: Path
-) -> Change:
-    """What turns the rows of one revision into those of another, as the new one has columns."""
+class Rows(Protocol):
+    """A Delta table, and the columns it has."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def schema(self) -> pa.Schema: ...
+
+
+def difference(old: Rows, old_version: int, new: Rows, new_version: int, scratch: Path) -> Change:
+    """What turns the rows of one table into those of another, as the new one has columns."""
     olds = [str(old.path / name) for name in files_at(old.path, old_version)]
     news = [str(new.path / name) for name in files_at(new.path, new_version)]
     scratch.mkdir(parents=True, exist_ok=True)

@@ -7,10 +7,9 @@ A retired revision's files stay until no version of the live table that readers 
 from __future__ import annotations
 
 import logging
-from typing import Protocol
 
 from penstock.model.names import TableName
-from penstock.runtime.operate import delete_revision
+from penstock.runtime.ends import Forgetful, delete_revision
 from penstock.runtime.registry import Registry, State
 from penstock.runtime.staging import Staging
 from penstock.settings import Settings
@@ -20,12 +19,6 @@ __all__ = ["KEEP_SECONDS", "Sweep"]
 log = logging.getLogger("penstock.sweep")
 
 KEEP_SECONDS = 24 * 3600.0  # as long as the tables' own properties promise deleted files
-
-
-class Forgetful(Protocol):
-    """Who has the writers of revisions, and lets go of them."""
-
-    def forget(self, table: str, revision: str) -> None: ...
 
 
 class Sweep:

@@ -319,6 +319,11 @@ class FollowWorker(Worker):
             self._on_commit()
 
     @property
+    def breach(self) -> str:
+        """Which guard holds live, in words; empty when none does."""
+        return self._follower.breach if self._follower is not None else ""
+
+    @property
     def context(self) -> TableContext | None:
         """What its follower runs with; None while it is not running."""
         return self._follower.context if self._follower is not None else None

@@ -56,11 +56,11 @@ class RevisionWriter:
         self.recent = RecentRows(_RECENT_BYTES)
         self._about = dict(about or {})
         self._mirrored = -1  # the newest commit of the revision that live shows
-        self.held = held  # live stands still, the revision goes on
         self.companions: dict[str, RevisionWriter] = {}
         self.tallies: dict[int, list[list[Any]]] = {}  # of commits not yet in the outcomes table
         DeltaLog.create(self.path, schema, description=f"{name} revision {revision}")
         self.log = DeltaLog.take(self.path, token)
+        self.held = held or bool(self.position("guard"))  # live stands still, the revision goes on
         self.live: DeltaLog | None = None
         if live:
             DeltaLog.create(live_path(warehouse, name), schema, description=str(name))

@@ -142,14 +142,14 @@ def _backfill(where: str, _: str) -> None:
 
 
 def _abort(where: str, _: str) -> None:
-    from penstock.runtime import operate
+    from penstock.runtime import ends
 
     if where == "moved":
         from penstock.runtime.streams import Streams
 
         before(Streams, "forget")
     else:
-        after(operate, "delete_revision")
+        after(ends, "delete_revision")
 
 
 def _retire(where: str, _: str) -> None:

@@ -24,7 +24,7 @@ from deltalake import DeltaTable
 
 from penstock.cli.asking import ask
 from penstock.platform.stack import Stack
-from penstock.reprocess.compare import Wishes
+from penstock.reprocess.comparison import Wishes
 from penstock.reprocess.release import Releases
 from penstock.reprocess.stage import statuses
 from penstock.runtime.registry import Registry

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from penstock.cli.asking import ask
 from penstock.errors import PenstockError, UsageError
 from penstock.platform.stack import Stack
-from penstock.reprocess.compare import Expected, Wishes
+from penstock.reprocess.comparison import Expected, Wishes
 from penstock.reprocess.plan import build_plan
 from penstock.reprocess.release import NotWithin, Releases
 from penstock.reprocess.stage import Request, Stager, statuses
@@ -229,6 +229,34 @@ def test_held_live_stands_still(world):
     staging.release(GOLD)
     wait_for("live to go on", lambda: DeltaTable(str(world.live)).version() > version + 1)
     world.releases.abort(GOLD)
+
+
+def test_a_stranger_on_a_live_table_is_noticed_and_taken_back(world):
+    before = DeltaTable(str(world.live)).version()
+    stranger = world.rows().slice(0, 3)
+    write_deltalake(str(world.live), stranger, mode="append")
+    parked = wait_for("the table to be parked", lambda: _parked(world))
+    assert "somebody else" in parked["error"]
+    told = ask(world.settings, GOLD, "repair", {"table": GOLD, "who": "me", "why": "x"}, quiet=True)
+    assert told["version"] > before
+    wait_for("the stream to go on", lambda: not _parked(world))
+    revision = world.live / "_revisions" / world.releases._live()[GOLD].revision
+
+    def itself() -> bool:
+        return bag(world.rows()) == bag(DeltaTable(str(revision)).to_pyarrow_table())
+
+    wait_for("live to be its revision", itself)
+    version = DeltaTable(str(world.live)).version()
+    wait_for("live to go on", lambda: DeltaTable(str(world.live)).version() > version + 1)
+    table = DeltaTable(str(world.live))
+    held = rebuilt(world.live, ("ticker", "window_start"), table.version(), forgiving=True)
+    assert held == bag(table.to_pyarrow_table())
+
+
+def _parked(world: World) -> dict | None:
+    beat = world.registry.heartbeat()
+    found = [s for s in beat.streams if s["stream"].startswith(GOLD) and s["state"] == "parked"]
+    return found[0] if found else None
 
 
 def _by_query(world: World, at: str = "") -> pa.Table:

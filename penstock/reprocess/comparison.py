@@ -1,0 +1,92 @@
+"""What a comparison is asked for, and what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock.runtime.swap import files_at
+
+__all__ = ["Expected", "Rollup", "Side", "TableReport", "Wishes"]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Differences that are meant: a condition on ``old`` and ``new``, and why."""
+
+    condition: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Rollup:
+    """What to compare when rows are not the same things any more."""
+
+    by: str
+    values: str
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the one who compares says about it."""
+
+    threshold: float = 0.0  # share of rows that may differ unexpectedly
+    tolerances: Mapping[str, float] = field(default_factory=dict)
+    expected: Sequence[Expected] = ()
+    rollup: Rollup | None = None
+
+
+@dataclass(frozen=True)
+class Side:
+    """One revision at one version, and what lies beside it."""
+
+    revision: str
+    version: int
+    path: Path
+    columns: dict[str, str]  # name -> type, as declared
+    inputs: dict[str, int] = field(default_factory=dict)
+    watermark: int | None = None
+    quarantine: tuple[Path, int] | None = None
+    late: tuple[Path, int] | None = None
+
+    def files(self) -> dict[str, dict[str, Any]]:
+        return files_at(self.path, self.version)
+
+
+@dataclass
+class TableReport:
+    """What comparing one table came to."""
+
+    table: str
+    old: dict[str, Any]
+    new: dict[str, Any]
+    columns: dict[str, list[str]]
+    method: str  # by key, as bags, by roll-up, not comparable
+    keys: list[str]
+    counts: dict[str, int] = field(default_factory=dict)
+    expected: list[dict[str, Any]] = field(default_factory=list)
+    per_column: list[dict[str, Any]] = field(default_factory=list)
+    over_time: list[dict[str, Any]] = field(default_factory=list)
+    worst: list[dict[str, Any]] = field(default_factory=list)
+    quarantine: list[dict[str, Any]] = field(default_factory=list)
+    threshold: float = 0.0
+    since: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def unexpected(self) -> int:
+        return self.counts.get("unexpected", 0)
+
+    @property
+    def share(self) -> float:
+        return self.unexpected / max(1, self.counts.get("rows", 0))
+
+    @property
+    def within(self) -> bool:
+        return self.method != "not comparable" and self.share <= self.threshold
+
+    def as_dict(self) -> dict[str, Any]:
+        told = asdict(self)
+        return {**told, "share": self.share, "within": self.within}

@@ -1,0 +1,67 @@
+"""A live table that a stranger wrote to: noticed before anything is built on it, and put right.
+
+Only the log of a live table is mended, by one more commit that shows the revision's rows again;
+readers of the change feed get what the stranger did taken back. The revision itself is never
+touched by whoever writes at the live path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from penstock.errors import ForeignCommit
+from penstock.runtime.delta_log import DeltaLog, read_commit
+from penstock.runtime.swap import difference, swap
+from penstock.runtime.writer import RevisionWriter
+
+__all__ = ["refuse_foreign", "show_again"]
+
+_OURS = "penstock/"
+
+
+def refuse_foreign(path: Path, table: str) -> None:
+    """Raise if the newest commit of a live log is not ours.
+
+    Asked when a writer opens the log: a commit that lands while it is open is noticed by the next
+    commit of our own, which finds its version taken.
+    """
+    if not (path / "_delta_log").exists():
+        return
+    version = DeltaTable(str(path)).version()
+    if version == 0:
+        return  # made, and empty
+    for action in read_commit(path, version):
+        told = action.get("commitInfo", {})
+        if told and not str(told.get("engineInfo", "")).startswith(_OURS):
+            raise ForeignCommit(
+                f"version {version} of {table} was written by somebody else "
+                f"({told.get('operation')}, {told.get('engineInfo')}).",
+                remedy=f"Stop whoever did, then: `penstock repair {table}`.",
+            )
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What a live log shows now, as something to compare with."""
+
+    path: Path
+    schema: pa.Schema
+
+
+def show_again(
+    writer: RevisionWriter, live: DeltaLog, keys: tuple[str, ...], info: Mapping[str, Any],
+    scratch: Path,
+) -> dict[str, Any]:  # fmt: skip
+    """Let a live log show its revision again, whatever it shows now."""
+    schema = pa.schema(DeltaTable(str(live.path)).schema().to_arrow())
+    shown = _Shown(live.path, pa.schema([field.with_nullable(True) for field in schema]))
+    change = difference(shown, live.version, writer, writer.log.version, scratch)
+    version = swap(live, writer, change, keys, info)
+    writer.show(live)
+    return {"version": version, "changed": change.rows}

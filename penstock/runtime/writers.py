@@ -1,0 +1,113 @@
+"""The writers of one supervisor: one per table, revision and token, opened when first needed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from penstock.model.names import TableName
+from penstock.runtime import late, outcomes, quarantine
+from penstock.runtime.bronze import BronzeWriter
+from penstock.runtime.build import arrow_fields
+from penstock.runtime.delta_log import DeltaLog
+from penstock.runtime.registry import Revision, State
+from penstock.runtime.repair import refuse_foreign
+from penstock.runtime.swap import shown
+from penstock.runtime.writer import RevisionWriter, live_path
+
+__all__ = ["Writers"]
+
+_BESIDE = {"quarantine": quarantine.SCHEMA, "late": late.SCHEMA, "outcomes": outcomes.SCHEMA}
+
+
+class Writers:
+    """Workers open writers from their own threads; two of one table would be one too many."""
+
+    def __init__(self, warehouse: Path, token: int) -> None:
+        self._warehouse = warehouse
+        self._token = token
+        self._opening = threading.RLock()
+        self._bronze: dict[TableName, BronzeWriter] = {}
+        self._tables: dict[tuple[str, str], RevisionWriter] = {}
+        self.revisions: dict[tuple[str, str], Revision] = {}  # as of the last look
+        self.held: frozenset[str] = frozenset()  # tables whose live log stands still
+
+    def bronze(self, name: TableName) -> BronzeWriter:
+        with self._opening:
+            if name not in self._bronze:
+                self._bronze[name] = BronzeWriter(self._warehouse, name, token=self._token)
+            return self._bronze[name]
+
+    def of(self, revision: Revision) -> RevisionWriter:
+        """The writer of a revision, which is also the one of live while live shows it."""
+        return self._one(revision, TableName.parse(revision.table), self._schema(revision))
+
+    def beside(self, revision: Revision, word: str) -> RevisionWriter:
+        """That of its quarantine, late or outcomes table."""
+        return self._one(revision, getattr(TableName.parse(revision.table), word), _BESIDE[word])
+
+    def unshown(self, revision: Revision) -> RevisionWriter:
+        """The writer of a revision, opened without a look at the live log if it has to be."""
+        with self._opening:
+            key = (revision.table, revision.revision)
+            if key not in self._tables:
+                name = TableName.parse(revision.table)
+                self._tables[key] = self._made(revision, name, self._schema(revision), live=False)
+            return self._tables[key]
+
+    def all(self) -> Iterator[tuple[str, str, RevisionWriter]]:
+        """Table, revision and writer, of those that are open."""
+        for (name, revision), writer in list(self._tables.items()):
+            yield name, revision, writer
+
+    def logs(self) -> list[DeltaLog]:
+        tables = list(self._tables.values())
+        live = [writer.live for writer in tables if writer.live is not None]
+        return [b.log for b in list(self._bronze.values())] + [w.log for w in tables] + live
+
+    def forget(self, names: Iterable[TableName], revision: str) -> None:
+        with self._opening:
+            for name in names:
+                self._tables.pop((str(name), revision), None)
+
+    # --- opening ----------------------------------------------------------------------------
+    def _one(self, revision: Revision, name: TableName, schema: pa.Schema) -> RevisionWriter:
+        key = (str(name), revision.revision)
+        with self._opening:
+            if key not in self._tables:
+                live = self._shows(name, revision)
+                if live:
+                    refuse_foreign(live_path(self._warehouse, name), str(name))
+                self._tables[key] = self._made(revision, name, schema, live=live)
+            return self._tables[key]
+
+    def _made(
+        self, revision: Revision, name: TableName, schema: pa.Schema, *, live: bool
+    ) -> RevisionWriter:
+        return RevisionWriter(
+            self._warehouse,
+            name,
+            revision.revision,
+            schema,
+            token=self._token,
+            live=live,
+            held=str(name) in self.held,
+            about={"code": revision.bundle},
+        )
+
+    def _schema(self, revision: Revision) -> pa.Schema:
+        return arrow_fields(revision.declared["schema"])
+
+    def _shows(self, name: TableName, revision: Revision) -> bool:
+        """Whether a live log shows this revision: the log itself says so, once it was swapped."""
+        path = live_path(self._warehouse, name)
+        known = [r for table, r in self.revisions if table == revision.table]
+        if len(known) > 1 and (path / "_delta_log").exists():
+            actual = shown(DeltaTable(str(path)), known)
+            if actual is not None:
+                return actual == revision.revision
+        return revision.state == State.LIVE
