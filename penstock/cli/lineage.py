@@ -231,6 +231,10 @@ def _show_totals(found: Ledger) -> None:
     click.echo()
     if raw.rows:
         click.echo(f"Raw data is kept once, in bronze: {size(raw.data)}, {raw.rows:,} rows.")
+        for place in found.places:
+            if place.what == "kafka":
+                told = size(place.usage.bytes)
+                click.echo(f"Kafka has the newest of it too, until its retention ends: {told}.")
     if derived.files:
         click.echo(
             f"Computed from it: {size(derived.data)} that is needed, {size(derived.unneeded)} "

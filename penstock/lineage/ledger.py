@@ -205,7 +205,7 @@ class _Bearings:
     shown: dict[str, str]
 
     def live(self, table: str, states: dict[str, str]) -> str | None:
-        """The revision that a table shows: by the registry, else by the manifest, else the first."""
+        """The revision a table shows: by the registry, else by the manifest, else the first."""
         known = next((r for r, state in states.items() if state == "live"), None)
         said = self.shown.get(self.mains.get(table, table))
         return known or (said if said in states else next(iter(states), None))

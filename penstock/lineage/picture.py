@@ -19,7 +19,8 @@ _BOX_HEIGHT = 44
 _ROW = 62  # from one box to the next below it
 _GAP = 76  # between two columns, for the lines
 _MARGIN = 24
-_LETTER = 7.4  # width of a letter at 13 px, on the safe side for the fonts named below
+_NAME_LETTER = 8.8  # width of a letter, on the safe side: the widest of the fonts named below
+_ABOUT_LETTER = 7.0
 _SWEEPS = 6  # then the order no longer changes in graphs of some dozens of tables
 
 _STYLE = """
@@ -114,13 +115,9 @@ class _Layout:
     def _lefts(self) -> tuple[list[float], list[float]]:
         widths = []
         for column in self.columns:
-            texts = [
-                text
-                for stop in column
-                if stop.edge is None
-                for text in (stop.name, self.graph.nodes[stop.name].about)
-            ]
-            widths.append(max((len(text) for text in texts), default=0) * _LETTER + 24)
+            nodes = [self.graph.nodes[stop.name] for stop in column if stop.edge is None]
+            texts = [max(len(n.name) * _NAME_LETTER, len(n.about) * _ABOUT_LETTER) for n in nodes]
+            widths.append(max(texts, default=0.0) + 24)
         lefts, at = [], float(_MARGIN)
         for width in widths:
             lefts.append(at)

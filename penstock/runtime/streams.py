@@ -253,11 +253,17 @@ class Streams:
         raise UsageError(f"{table} is not live.", remedy="See `penstock tables`.")
 
     def worker(self, table: str, revision: str) -> FollowWorker:
-        worker = self.workers.get(f"{table}@{revision}")
-        if not isinstance(worker, FollowWorker) or worker.state != "running":
-            state = "not running" if worker is None else f"{worker.state}: {worker.error}"
-            raise UsageError(f"{table}@{revision} is {state}.", remedy="See `penstock streams`.")
-        return worker
+        """The worker of a revision; one that is starting, as after a crash, is waited for."""
+        own, deadline = f"{table}@{revision}", time.monotonic() + _STARTING
+        while True:
+            worker = self.workers.get(own)
+            if isinstance(worker, FollowWorker) and worker.state == "running":
+                return worker
+            begins = worker is None or worker.state == "starting"
+            if not begins or time.monotonic() > deadline:
+                state = "not running" if worker is None else f"{worker.state}: {worker.error}"
+                raise UsageError(f"{own} is {state}.", remedy="See `penstock streams`.")
+            time.sleep(0.2)
 
     def writer(self, table: str, revision: str) -> tuple[RevisionWriter, tuple[str, ...]]:
         """The writer of a revision, without asking its live log, and the table's keys."""
@@ -428,6 +434,7 @@ def _show_again(follower: Follower) -> dict[str, Any]:
 
 
 _SHOW_AGAIN = Order(_show_again, lambda result: None, lambda error: None)
+_STARTING = 180.0  # seconds a worker may take to start: a big store is filled from its input
 _SELDOM = dt.timedelta(seconds=5)  # a topic nobody is in a hurry for
 _LONGEST_HOLD = dt.timedelta(seconds=5)  # of rows in memory: a crash has them read again
 
