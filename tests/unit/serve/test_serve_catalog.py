@@ -56,7 +56,7 @@ def test_names_are_found_whatever_their_case(
         ("silver.stats", "gold.stats"),
         ("main.gold.stats", "gold.stats"),
         ("gold.entirely_else", "SHOW TABLES"),
-        ("gold.stats@version:17", "by path"),
+        ("gold.stats@yesterday", "@version:17"),
         ("gold.../../../etc/passwd", "SHOW TABLES"),
     ],
 )

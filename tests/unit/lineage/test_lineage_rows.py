@@ -1,0 +1,340 @@
+"""From a row down to the records it was made from: each step is known beforehand here."""
+
+from __future__ import annotations
+
+import shutil
+
+import pyarrow as pa
+import pytest
+from lineage_world import EVENTS, SUMS, TOTALS, World, at, entry, rewrite
+
+from penstock.errors import UsageError
+from penstock.lineage.revisions import Revisions
+from penstock.lineage.tell import told
+from penstock.lineage.trace import trace
+from penstock.runtime import quarantine
+from penstock.runtime.change import Change
+from penstock.runtime.files import write_arrow
+from penstock.runtime.registry import Revision
+from penstock.runtime.swap import swap
+
+NOBODY = Revisions()
+
+
+def follow(world: World, table: str, revisions: Revisions = NOBODY, **wanted: object):
+    """The trace of the one row meant."""
+    pairs = [(name, str(value)) for name, value in wanted.items()]
+    found = trace(world.settings, revisions, table, pairs)
+    assert found.count == 1
+    (row,) = found.rows
+    return row
+
+
+# --- rows tables ------------------------------------------------------------------------------
+def test_a_row_leads_to_its_file_its_code_its_commit_and_its_record(world):
+    world.follow(world.send(("a", 1, 0), ("b", 2, 1)))
+    wanted = world.send(("a", 3, 2)) + world.send(("c", 4, 3), partition=1)
+    version = world.follow(wanted)
+    world.follow(world.send(("a", 5, 4)))
+
+    row = follow(world, "silver.events", v=3)
+    assert row.row["k"] == "a"
+    assert row.revision == "s1"
+    assert row.state == "unknown"
+    assert row.code == "code-s1"
+    assert row.version == version
+    assert row.rows_in == 2
+    assert row.rewritten_in is None
+    file = world.settings.home / row.file
+    assert file.parent == world.silver.path
+    assert {r["v"] for r in pa.parquet.read_table(file).to_pylist()} == {3, 4}
+
+    (bronze,) = row.inputs
+    assert bronze.table == "bronze.events"
+    assert bronze.taken == [(3, 4)], "what that commit read: bronze has 0 and 1 without rows"
+    assert (bronze.basis, bronze.versions) == ("rows", [(3, 3)])
+    assert bronze.rows == 1
+    assert bronze.records == [(0, 2, 2, 1)]
+    assert [(o.topic_id, o.partition, o.start, o.end) for o in bronze.offsets] == [
+        ("Tid/1", 0, 2, 3)
+    ]
+
+
+def test_without_its_place_a_row_leads_to_what_its_commit_took_in(world):
+    plain = pa.schema([EVENTS.field("k"), EVENTS.field("v")])
+    other = world.writer("gold.plain", "p1", plain)
+    world.declare(entry("gold.plain", "rows", {"events": "silver.events"}, "p1"))
+    versions = []
+    for value in range(4):
+        world.follow(world.send(("a", value, value)))
+        world.follow(world.send(("b", value, value), partition=1))
+        rows = pa.table({"k": ["a"], "v": [value]}, schema=plain)
+        files = write_arrow(rows, other.path)
+        versions.append(world.silver.log.version)
+        other.commit(files, {"silver.events": versions[-1]})
+
+    (silver,) = follow(world, "gold.plain", v=2).inputs
+    assert (silver.basis, silver.versions) == ("commit", [(versions[1] + 1, versions[2])])
+    (bronze,) = silver.inputs
+    assert bronze.basis == "commit"
+    assert [(o.partition, o.start, o.end) for o in bronze.offsets] == [(0, 2, 3), (1, 2, 3)]
+
+
+def test_a_replayed_row_is_found_although_its_commit_took_in_nothing(world):
+    good, bad = world.send(("a", 1, 0)), world.send(("a", 2, 1))
+    world.follow(good)
+    world.follow([])
+    replayed = world.follow(bad)  # the position stands where it stood
+
+    row = follow(world, "silver.events", v=2)
+    (bronze,) = row.inputs
+    assert row.version == replayed
+    assert bronze.taken == []
+    assert bronze.records == [(0, 1, 1, 1)]
+
+
+def test_the_offsets_of_a_row_of_bronze_are_those_of_its_commit(world):
+    world.send(("a", 1, 0), ("a", 2, 0))
+    world.send(("a", 3, 0), ("a", 4, 0), ("a", 5, 0))
+    row = follow(world, "bronze.events", partition=0, offset=3)
+    assert row.revision == ""
+    assert row.version == 3
+    assert [(o.start, o.end) for o in row.offsets] == [(2, 5)]
+    assert row.inputs == []
+    first = follow(world, "bronze.events", offset=1)
+    assert [(o.start, o.end) for o in first.offsets] == [(None, 2)], "nothing came before"
+
+
+# --- windows ----------------------------------------------------------------------------------
+def test_a_window_leads_to_its_own_rows_not_to_those_that_closed_it(world):
+    kept, versions = [], []
+    for number in range(6):
+        seconds = number * 20  # three batches a minute
+        rows = world.send(("a", number, seconds), ("b", 100, seconds))
+        versions.append(world.follow(rows))
+        kept += rows
+        world.sum_up([])
+    closing = world.follow(world.send(("z", 0, 200)))
+    made = world.sum_up([{"k": "a", "window_start": at(60), "total": 3 + 4 + 5}])
+
+    row = follow(world, "gold.sums", k="a", window_start="2026-01-01T00:01:00Z")
+    assert row.version == made
+    (silver,) = row.inputs
+    assert silver.taken == [(closing, closing)]
+    assert (silver.basis, silver.rows) == ("rows", 3)
+    assert silver.versions == [(versions[3], versions[5])]
+    (bronze,) = silver.inputs
+    wanted = [r["offset"] for r in kept if r["k"] == "a" and at(60) <= r["at"] < at(120)]
+    assert bronze.records == [(0, min(wanted), max(wanted), len(wanted))]
+    assert bronze.rows == len(wanted)
+
+
+def test_rows_that_came_after_the_window_was_written_are_not_its_origin(world):
+    world.follow(world.send(("a", 1, 0)))
+    world.sum_up([{"k": "a", "window_start": at(0), "total": 1}])
+    world.follow(world.send(("a", 2, 1)))
+    (silver,) = follow(world, "gold.sums", k="a").inputs
+    assert silver.rows == 1
+
+
+def test_where_keys_are_not_those_of_the_input_everything_up_to_then_is_named(world):
+    world.follow(world.send(("a", 1, 0)))
+    world.sum_up([{"k": "A!", "window_start": at(0), "total": 1}])
+    (silver,) = follow(world, "gold.sums", k="A!").inputs
+    assert (silver.basis, silver.rows) == ("everything", None)
+    assert silver.versions == [(0, world.silver.log.version)]
+
+
+# --- files that are written again -------------------------------------------------------------
+@pytest.fixture
+def totals(world):
+    """A table of one file that every commit replaces: b is written once, a again and again."""
+    writer = world.writer("gold.totals", "t1", TOTALS)
+    world.declare(entry("gold.totals", "totals", {"events": "silver.events"}, "t1",
+                        keys=["k"], by=["k"]))  # fmt: skip
+    world.follow(world.send(("a", 1, 0), ("b", 5, 0)))
+    held = pa.table({"k": ["a", "b"], "total": [1, 5]}, schema=TOTALS)
+    writer.commit(write_arrow(held, writer.path), {"silver.events": world.silver.log.version})
+    for total in range(2, 12):
+        world.follow(world.send(("a", 1, total)))
+        now = pa.table({"k": ["a", "b"], "total": [total, 5]}, schema=TOTALS)
+        actions = rewrite(writer, held, now, ("k",))
+        writer.commit(actions, {"silver.events": world.silver.log.version})
+        held = now
+    return writer
+
+
+def test_a_row_that_was_carried_along_is_older_than_its_file(world, totals):
+    row = follow(world, "gold.totals", k="b")
+    assert row.version == 2, "the first commit after the lease"
+    assert row.rewritten_in == totals.log.version
+    (silver,) = row.inputs
+    assert (silver.rows, silver.versions) == (1, [(2, 2)])
+
+
+def test_a_row_that_changed_is_as_old_as_its_change(world, totals):
+    row = follow(world, "gold.totals", k="a")
+    assert row.version == totals.log.version
+    assert row.rewritten_in is None
+    assert row.inputs[0].rows == 11
+
+
+def test_rows_of_an_input_that_rewrites_its_files_are_said_to_be_maybe_older(world, totals):
+    reader = world.writer("gold.reader", "r1", TOTALS)
+    world.declare(entry("gold.reader", "group", {"totals": "gold.totals"}, "r1",
+                        keys=["k"], by=["k"]))  # fmt: skip
+    rows = pa.table({"k": ["b"], "total": [5]}, schema=TOTALS)
+    reader.commit(write_arrow(rows, reader.path), {"gold.totals": totals.log.version})
+    (middle,) = follow(world, "gold.reader", k="b").inputs
+    assert "older" in middle.note
+    (silver,) = middle.inputs
+    assert (silver.rows, silver.versions) == (1, [(2, 2)]), "found by key, not by version"
+
+
+# --- revisions --------------------------------------------------------------------------------
+def test_after_a_promote_the_file_tells_the_new_revision(world):
+    world.follow(world.send(("a", 1, 0)))
+    world.sum_up([{"k": "a", "window_start": at(0), "total": 1}])
+    new = world.writer("gold.sums", "g2", SUMS, live=False)
+    rows = pa.Table.from_pylist([{"k": "a", "window_start": at(0), "total": 7}], schema=SUMS)
+    files = write_arrow(rows, new.path)
+    new.commit(files, {"silver.events": world.silver.log.version})
+    none = rows.slice(0, 0)
+    swap(world.gold.live, new, Change(rows, none), ("k",), {"operation": "PENSTOCK PROMOTE"})
+
+    known = Revisions.of([
+        Revision("gold.sums", "g1", "warm", "code-g1", {"silver.events": "s1"}),
+        Revision("gold.sums", "g2", "live", "code-g2", {"silver.events": "s1"}),
+    ])  # fmt: skip
+    row = follow(world, "gold.sums", known, k="a")
+    assert (row.revision, row.state, row.code) == ("g2", "live", "code-g2")
+    assert row.row["total"] == 7
+    assert row.version == 2, "of the revision, not of the live table"
+    (silver,) = row.inputs
+    assert (silver.revision, silver.note, silver.rows) == ("s1", "", 1)
+
+
+@pytest.fixture
+def two_silvers(world):
+    """Silver has two revisions; gold reads the older one, and the manifest names the newer."""
+    sent = world.send(("a", 1, 0))
+    world.follow(sent)
+    world.follow(world.send(("a", 2, 1)))
+    world.sum_up([{"k": "a", "window_start": at(0), "total": 3}])
+    newer = world.writer("silver.events", "s2", EVENTS, live=False)
+    for _ in range(4):
+        world.follow(sent, to=newer)
+    world.entries[1]["revision"] = "s2"
+    world.declare()
+    return world
+
+
+def test_the_registry_says_which_revision_was_read(two_silvers):
+    pinned = Revision("gold.sums", "g1", "live", "c", {"silver.events": "s2"})
+    (silver,) = follow(two_silvers, "gold.sums", Revisions.of([pinned]), k="a").inputs
+    assert (silver.revision, silver.note) == ("s2", "")
+
+
+def test_without_the_registry_the_times_of_commits_tell_and_it_is_said(two_silvers):
+    (silver,) = follow(two_silvers, "gold.sums", k="a").inputs
+    assert silver.revision == "s1", "s2 did not exist when gold committed"
+    assert "told by the time" in silver.note
+    assert silver.rows == 2
+
+
+def test_an_input_whose_bytes_are_gone_is_named_all_the_same(two_silvers):
+    shutil.rmtree(two_silvers.silver.path)
+    pinned = Revision("gold.sums", "g1", "live", "c", {"silver.events": "s1"})
+    (silver,) = follow(two_silvers, "gold.sums", Revisions.of([pinned]), k="a").inputs
+    assert silver.note == "its files are gone"
+    assert silver.versions == [(0, 3)]
+    assert silver.inputs == []
+
+
+# --- beside a table ---------------------------------------------------------------------------
+def test_a_row_in_quarantine_leads_to_the_commit_that_decided_and_to_its_record(world):
+    world.follow(world.send(("a", 1, 0)))
+    good, bad = world.send(("a", 2, 1), ("bad", 3, 1))
+    line = {"row_id": "events/1", "source": "bronze.events", "topic": "events", "partition": 0,
+            "offset": bad["offset"], "error_class": "contract"}  # fmt: skip
+    table = pa.Table.from_pylist([line], schema=quarantine.SCHEMA)
+    apart = {"quarantine": write_arrow(table, world.broken.path)}
+    decided = world.follow([good], apart=apart)
+
+    row = follow(world, "quarantine.silver_events", row_id="events/1")
+    (main,) = row.inputs
+    assert (main.table, main.basis, main.versions) == (
+        "silver.events", "decision", [(decided, decided)]
+    )  # fmt: skip
+    (bronze,) = main.inputs
+    assert bronze.records == [(0, bad["offset"], bad["offset"], 1)]
+
+
+# --- what is asked ----------------------------------------------------------------------------
+def test_several_rows_are_counted_and_the_first_five_followed(world):
+    world.follow(world.send(*(("a", value, value) for value in range(9, 0, -1))))
+    found = trace(world.settings, NOBODY, "silver.events", [("k", "a")])
+    assert found.count == 9
+    assert [row.row["v"] for row in found.rows] == [1, 2, 3, 4, 5]
+
+
+def test_null_finds_rows_without_a_value(world):
+    world.follow([{**row, "k": None} for row in world.send(("a", 1, 0))])
+    world.follow(world.send(("NULL", 2, 0)))
+    found = trace(world.settings, NOBODY, "silver.events", [("k", "NULL")])
+    assert [row.row["v"] for row in found.rows] == [1]
+
+
+@pytest.mark.parametrize(
+    ("table", "wanted", "said"),
+    [
+        ("silver.event", [("k", "a")], "Did you mean silver.events"),
+        ("silver.events", [("nobody", "a")], "it has k, v, at, partition, offset"),
+        ("silver.events", [("v", "many")], "is no value of silver.events.v, which is bigint"),
+        ("silver.events", [("at", "yesterday")], "Times are written as"),
+        ("gold.sums", [("k'; drop table x", "a")], "no column"),
+    ],
+)
+def test_what_cannot_be_meant_is_said(world, table, wanted, said):
+    world.follow(world.send(("a", 1, 0)))
+    with pytest.raises(UsageError, match=said.replace("?", r"\?")):
+        trace(world.settings, NOBODY, table, wanted)
+
+
+def test_a_value_is_never_taken_for_sql(world):
+    world.follow(world.send(("it's", 1, 0)))
+    assert follow(world, "silver.events", k="it's").row["v"] == 1
+    assert trace(world.settings, NOBODY, "silver.events", [("k", "x' or 'a'='a")]).count == 0
+
+
+# --- in words ---------------------------------------------------------------------------------
+def test_the_way_is_told_from_the_row_to_the_offsets(world):
+    for seconds in (0, 20):
+        world.follow(world.send(("a", 1, seconds), ("b", 1, seconds)))
+    world.sum_up([{"k": "a", "window_start": at(0), "total": 2}])
+    found = trace(world.settings, NOBODY, "gold.sums", [("k", "a")])
+    lines = list(told(found))
+    assert lines[0] == "gold.sums"
+    assert "  row       k=a  window_start=2026-01-01T00:00:00Z  total=2" in lines
+    assert "  revision  g1, state unknown" in lines
+    assert "  code      bundles/code-g1" in lines
+    assert lines.index("  made from") + 1 == lines.index(
+        "  └─ silver.events@s1: 2 rows with its k and a at in its window, versions 2 to 3"
+    )
+    assert lines[-1].strip() == "topic events, partition 0: 2 records in offsets 0 to 2"
+
+
+def test_data_cannot_drive_the_terminal(world):
+    world.follow(world.send(("\x1b[31mred", 1, 0)))
+    found = trace(world.settings, NOBODY, "silver.events", [("v", "1")])
+    assert not any("\x1b" in line for line in told(found))
+
+
+def test_the_module_in_the_bundle_is_named_where_it_is(world):
+    world.follow(world.send(("a", 1, 0)))
+    inside = world.settings.bundles / "code-s1" / "spark_jobs" / "silver" / "events.py"
+    inside.parent.mkdir(parents=True)
+    inside.write_text("# code")
+    assert follow(world, "silver.events", v=1).module == (
+        "bundles/code-s1/spark_jobs/silver/events.py"
+    )
