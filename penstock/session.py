@@ -61,12 +61,16 @@ def build_session(
     ui: bool = False,
     master: str = "local[2]",
     quiet: bool = False,
+    modest: bool = False,
 ) -> SparkSession:
     """One session with the jars fetched at set-up; never resolves anything at start.
 
     Args:
         quiet: somebody is looking: only errors, and no progress bar of Spark's own.
+        modest: heavy work that can wait: whatever else wants a core gets it first.
     """
+    if modest:
+        os.nice(10)  # the JVM inherits it
     jars = sorted(str(path) for path in (settings.jars / "spark").glob("*.jar"))
     if not jars:
         raise EnvironmentProblem(

@@ -32,7 +32,7 @@ def _backfill(*, quiet: bool) -> Iterator[Backfill]:
     def through(table: str, verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
         return ask(settings, table, verb, arguments, quiet=quiet)
 
-    session = build_session(settings, "penstock-backfill", memory="2g", quiet=True)
+    session = build_session(settings, "penstock-backfill", memory="2g", quiet=True, modest=True)
     try:
         yield Backfill(session, settings, registry, through)
     finally:

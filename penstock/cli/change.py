@@ -169,7 +169,7 @@ def _staged(
     from penstock.reprocess.stage import Stager
     from penstock.session import build_session
 
-    session = build_session(settings, "penstock-stage", memory="2g", quiet=True)
+    session = build_session(settings, "penstock-stage", memory="2g", quiet=True, modest=True)
     try:
         stager = Stager(session, settings, registry)
         release = stager.register(request)

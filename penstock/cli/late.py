@@ -8,6 +8,7 @@ import click
 
 from penstock.cli.asking import TIMED, ask, known_table, live_tables
 from penstock.cli.show import print_rows
+from penstock.runtime import heartbeat
 from penstock.settings import Settings
 
 __all__ = ["outcomes", "reconcile", "run"]
@@ -40,10 +41,21 @@ def reconcile(table: str | None, as_json: bool) -> None:
     for name in names:
         result = ask(settings, name, "reconcile", quiet=as_json)
         done.append({"table": name, **result})
+        for revision in _beside(settings, name):  # or a comparison would find the late rows
+            ask(settings, name, "reconcile", {"revision": revision}, quiet=as_json)
     if as_json:
         click.echo(json.dumps(done, indent=1))
         return
     print_rows(done, ("table", "late", "results", "changed"))
+
+
+def _beside(settings: Settings, table: str) -> list[str]:
+    """Candidate and warm revisions of a table that run."""
+    beat = heartbeat.read(settings)
+    live = live_tables(settings)[table]["revision"]
+    running = [s for s in (beat.streams if beat is not None else []) if s["state"] == "running"]
+    names = [s["stream"].partition("@") for s in running]
+    return [revision for name, _, revision in names if name == table and revision != live]
 
 
 @click.command()

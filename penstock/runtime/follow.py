@@ -282,6 +282,12 @@ class Follower(ABC):
         """Rows that have left quarantine are rows like any others again."""
         return
 
+    def _held(self) -> str:
+        if self.writer.live is None or not self.writer.held:
+            return ""
+        why = f" ({self.breach})" if self.breach else ""
+        return f"live is held{why}: `penstock release {self.name}`"
+
     def status(self) -> dict[str, Any]:
         return {
             "table": self.name,
@@ -290,7 +296,7 @@ class Follower(ABC):
             "position": self.positions[self.first.name],
             "behind": self.behind,
             "quarantined": self.quarantined,
-            "alarm": self.alarm,
+            "alarm": self.alarm or self._held(),
         }
 
 

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from deltalake import DeltaTable
 
-from penstock.errors import PenstockError, UsageError, in_a_line
+from penstock.errors import NotRunning, PenstockError, UsageError, in_a_line
 from penstock.model.names import TableName
 from penstock.runtime.change import Change
 from penstock.runtime.delta_log import DeltaLog
@@ -40,6 +40,7 @@ __all__ = ["OPERATIONS", "Operator", "World"]
 
 log = logging.getLogger("penstock.operate")
 
+_TRIES, _PAUSE = 60, 2.0  # for the registry to come back
 STAND_SECONDS = 120.0  # for a worker to finish the batch it has in hand
 
 
@@ -95,7 +96,7 @@ class Operator:
         registry = self._make_registry()
         while (task := self._tasks.get()) is not None:
             try:
-                result = OPERATIONS[task.verb](self._world, registry, task.arguments)
+                result = self._carried_out(task, registry)
                 self._answer(task.id, result, False)
             except PenstockError as error:
                 told = {"error": str(error), "usage": isinstance(error, UsageError)}
@@ -104,6 +105,16 @@ class Operator:
                 log.exception("%s failed", task.verb)
                 self._answer(task.id, {"error": in_a_line(error)}, True)
         registry.close()
+
+    def _carried_out(self, task: Task, registry: Registry) -> dict[str, Any]:
+        """While the registry is away it is tried again: what was done is not done twice."""
+        for _ in range(_TRIES):
+            try:
+                return OPERATIONS[task.verb](self._world, registry, task.arguments)
+            except NotRunning as error:
+                log.warning("%s: %s", task.verb, error)
+                time.sleep(_PAUSE)
+        return OPERATIONS[task.verb](self._world, registry, task.arguments)
 
 
 # --- standing still -----------------------------------------------------------------------------

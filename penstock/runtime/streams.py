@@ -440,8 +440,12 @@ _LONGEST_HOLD = dt.timedelta(seconds=5)  # of rows in memory: a crash has them r
 
 
 def _waits(revision: Revision, definition: Table) -> dt.timedelta | None:
-    """How long new input may wait: as registered last, which may be after the bundle was made."""
-    return waiting_time(revision.declared.get("freshness", definition.freshness))
+    """How long new input may wait: as registered last, which may be after the bundle was made.
+
+    A candidate has to catch up, so it runs by itself even where the table does not.
+    """
+    waits = waiting_time(revision.declared.get("freshness", definition.freshness))
+    return _SELDOM if waits is None and revision.state == State.CANDIDATE else waits
 
 
 def _table(catalog: Catalog, name: TableName) -> Table:

@@ -5,12 +5,15 @@ Usage: python tests/bench/swap.py [--rows 100000 1000000 10000000] [--files 10 1
 Two revisions of a table that differ in one row of a hundred, swapped back and forth. Prints, as
 medians: how long the difference takes (both revisions go on meanwhile), and how long live stands
 still: bringing the difference up to date after a hundred more changed rows, and the commit itself.
-Rows are varied at ten files, files at a million rows.
+Rows are varied at ten files, files at a million rows. ``--disk`` reprocesses a table of a million
+rows five times, each time keeping the last revision warm and dropping the one before, and prints
+the bytes on disk against one revision alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import statistics
 import tempfile
 import time
@@ -77,12 +80,43 @@ def measure(rows: int, files: int, rounds: int) -> tuple[float, float, float]:
     return tuple(statistics.median(column) for column in columns)  # type: ignore[return-value]
 
 
+def disk(rows: int = 1_000_000) -> None:
+    def held(folder: Path) -> int:
+        return sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
+
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        live = filled(folder, "r0", rows, 10, live=True)
+        alone = held(folder)
+        warm = None
+        for number in range(1, 6):
+            new = filled(folder, f"r{number}", rows, 10, live=False)
+            versions = live.log.version, new.log.version
+            change = difference(live, versions[0], new, versions[1], folder / "scratch")
+            assert live.live is not None
+            swap(live.live, new, change, ("k",), {"operation": "PENSTOCK PROMOTE"})
+            new.show(live.hide())
+            if warm is not None:
+                shutil.rmtree(warm.path)
+            warm, live = live, new
+        both = held(folder)
+        assert warm is not None
+        shutil.rmtree(warm.path)
+        print(f"one revision {alone:,} bytes; after five reprocessings with one warm {both:,} "
+              f"({both / alone:.2f}); after retention {held(folder):,} "
+              f"({held(folder) / alone:.2f})")  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="*", default=[100_000, 1_000_000, 10_000_000])
     parser.add_argument("--files", type=int, nargs="*", default=[10, 1_000, 10_000])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--disk", action="store_true")
     options = parser.parse_args()
+    if options.disk:
+        disk()
+        return
     cases = [(rows, 10) for rows in options.rows]
     cases += [(1_000_000, files) for files in options.files if files != 10]
     print(f"{'rows':>12} {'files':>7} {'difference, s':>14} {'bring up, s':>12} {'commit, s':>10}")
