@@ -20,7 +20,7 @@ from tests.parity.law import check, live
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [1])
 @pytest.mark.parametrize("name", CASES)
 def test_handover_is_exact(spark, tmp_path, name, seed):
     case = CASES[name]

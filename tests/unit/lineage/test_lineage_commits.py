@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -141,4 +142,4 @@ def test_merged_spans_hold_the_same_versions(seed):
     assert {v for a, b in found for v in range(a, b + 1)} == {
         v for a, b in spans for v in range(a, b + 1)
     }
-    assert all(later[0] > earlier[1] + 1 for earlier, later in zip(found, found[1:], strict=False))
+    assert all(later[0] > earlier[1] + 1 for earlier, later in pairwise(found))

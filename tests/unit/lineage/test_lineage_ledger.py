@@ -149,7 +149,7 @@ def test_one_table_comes_with_those_beside_it(filled):
 
 
 def test_a_table_that_is_not_there_is_said(filled):
-    with pytest.raises(UsageError, match="Did you mean silver.events"):
+    with pytest.raises(UsageError, match=r"Did you mean silver\.events"):
         measure(filled.settings, KNOWN, "silver.evnts")
 
 
