@@ -107,7 +107,7 @@ class History:
 
     def added_in(self, file: str, written: int, until: int) -> int | None:
         """The commit that added a file, which was written at ``written`` (milliseconds)."""
-        start = 0
+        start = bisect_left(range(until + 1), written - _SLACK_MS, key=self._stamp)
         for version in chain(range(start, until + 1), range(start - 1, -1, -1)):
             commit = self.commit(version)
             if commit is not None and file in commit.adds:

@@ -15,6 +15,8 @@ FORBIDDEN = {
     "penstock/model": ("runtime", "reprocess", "platform", "cli", "airflow", "serve", "session",
                        "settings", "testing", "clients"),
     "penstock/runtime": ("reprocess", "platform", "cli", "airflow", "serve", "testing"),
+    "penstock/reprocess": ("platform", "cli", "airflow", "serve", "session", "testing"),
+    "penstock/lineage": ("platform", "cli", "airflow", "session", "testing"),
     "penstock/serve": ("runtime.supervisor", "platform", "cli", "airflow", "session"),
     "penstock/platform": ("cli", "airflow", "session"),
     "penstock/airflow": ("cli", "platform", "session"),
