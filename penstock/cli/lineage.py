@@ -237,8 +237,8 @@ def _show_totals(found: Ledger) -> None:
                 click.echo(f"Kafka has the newest of it too, until its retention ends: {told}.")
     if derived.files:
         click.echo(
-            f"Computed from it: {size(derived.data)} that is needed, {size(derived.unneeded)} "
-            f"that is not any more, {size(derived.store)} in stores."
+            f"Computed: {size(derived.data)} that is needed, {size(derived.unneeded)} that no "
+            f"newest version needs, {size(derived.store)} in stores."
         )
     logs = raw.log + derived.log + derived.live_log
     click.echo(f"Logs: {size(logs)}; {size(derived.live_log)} of it is all that live tables add.")

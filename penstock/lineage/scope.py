@@ -139,7 +139,7 @@ def _interval_join(asked: _Asked) -> Match | None:
         return Match(_equal([*asked.by, on]), f"with its {_and([*asked.by, on])}")
     moment = f"s.{identifier(on)}"
     at = f"i.{identifier(str(asked.entry['right_on']))}"
-    near = (f"{at} >= {moment} - {asked.micros('after')}",
+    near = (f"{at} >= {moment} - {asked.micros('before')}",
             f"{at} <= {moment} + {asked.micros('after')}")  # fmt: skip
     words = f"with its {_and(asked.by)}, near it in time"
     return Match((*_joined(asked.by), *near), words, optional=True)

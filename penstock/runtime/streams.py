@@ -11,11 +11,10 @@ import datetime as dt
 import logging
 import os
 import queue
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import DefinitionError, PenstockError, UsageError
+from penstock.errors import DefinitionError
 from penstock.model.catalog import Catalog
 from penstock.model.definition import Table, waiting_time
 from penstock.model.names import TableName
@@ -25,6 +24,7 @@ from penstock.runtime.bundle import Bundle
 from penstock.runtime.delta_log import DeltaLog
 from penstock.runtime.follow import Follower, Input, TableContext
 from penstock.runtime.history import adopt_history
+from penstock.runtime.holds import Holds
 from penstock.runtime.ingest import EVERY
 from penstock.runtime.ingest_worker import IngestGroup
 from penstock.runtime.operate import OPERATIONS, Operator
@@ -33,7 +33,7 @@ from penstock.runtime.schemas import SchemaRegistry
 from penstock.runtime.staging import Build, Candidate, How
 from penstock.runtime.tasks import VERBS
 from penstock.runtime.worker import FollowWorker, Order, Turns, Worker
-from penstock.runtime.writer import RevisionWriter
+from penstock.runtime.world import RunningWorld
 from penstock.runtime.writers import Writers
 from penstock.settings import Settings
 
@@ -63,7 +63,7 @@ class Streams:
         self._on_lease_lost = on_lease_lost
         self._schemas = SchemaRegistry(settings.registry_url)
         self._catalogs: dict[str, Catalog] = {}
-        self._writers = Writers(settings.warehouse, token)
+        self.writers = Writers(settings.warehouse, token)
         self._revisions: dict[tuple[str, str], Revision] = {}
         self._readers: dict[str, list[str]] = {}  # a stream -> the streams to wake when it moves
         self._restarts: dict[str, int] | None = None
@@ -71,7 +71,7 @@ class Streams:
         self._ingest: IngestGroup | None = None
         self._turns = Turns(max(1, (os.cpu_count() or 2) - 1))
         self._operator: Operator | None = None
-        self._known_held: set[str] = set()
+        self._holds = Holds(self.writers, self.workers)
         self._given: set[int] = set()  # tasks handed to a worker
         self._answers: queue.SimpleQueue[tuple[int, dict[str, Any], bool]] = queue.SimpleQueue()
 
@@ -91,10 +91,10 @@ class Streams:
         """
         staged = {(c.table, c.revision): c for c in candidates}
         revisions = [r for r in revisions if _runs(r, staged.get((r.table, r.revision)))]
-        self._writers.held = frozenset(held)
+        self.writers.held = frozenset(held)
         wanted: dict[str, Callable[[], Worker]] = {}
         topics: dict[str, tuple[Stream, dt.timedelta]] = {}
-        self._revisions = self._writers.revisions = {(r.table, r.revision): r for r in revisions}
+        self._revisions = self.writers.revisions = {(r.table, r.revision): r for r in revisions}
         for revision in revisions:
             try:
                 self._want(revision, wanted, topics)
@@ -120,41 +120,13 @@ class Streams:
                 self.workers[name] = make()
                 self.workers[name].start()
         self._set_paces(staged)
-        self._hold_or_show()
+        self._holds.look(held)
 
     def _set_paces(self, staged: Mapping[tuple[str, str], Candidate]) -> None:
         for (table, revision), candidate in staged.items():
             worker = self.workers.get(f"{table}@{revision}")
             if isinstance(worker, FollowWorker):
                 worker.share = 0.0 if candidate.paused else candidate.share
-
-    def _hold_or_show(self) -> None:
-        """Live tables that are held stand still; one that is no longer held catches up.
-
-        What a guard holds is held by its own commit; a hold in the registry follows, and when
-        that is taken away, so is the guard's.
-        """
-        for name, revision, writer in self._writers.all():
-            worker = self.workers.get(f"{name}@{revision}")
-            if writer.live is None or not isinstance(worker, FollowWorker):
-                continue
-            if name in self._writers.held:
-                writer.held = True
-                self._known_held.add(name)
-            elif name in self._known_held:
-                self._known_held.discard(name)
-                worker.order(_SHOW_AGAIN)
-
-    def breaches(self) -> dict[str, str]:
-        """Tables that a guard holds and nobody knows of yet, and why."""
-        found = {}
-        for name, revision, writer in self._writers.all():
-            worker = self.workers.get(f"{name}@{revision}")
-            if writer.live is None or not isinstance(worker, FollowWorker):
-                continue
-            if worker.breach and name not in self._writers.held and name not in self._known_held:
-                found[name] = worker.breach
-        return found
 
     def _take_in(self, topics: dict[str, tuple[Stream, dt.timedelta]]) -> None:
         """All topics in one query, looked at as often as the most eager of their readers asks."""
@@ -167,7 +139,7 @@ class Streams:
                 self.session,
                 self.settings,
                 streams,
-                self._writers.bronze,
+                self.writers.bronze,
                 on_commit=lambda name: self._waker(name)(),
                 on_lease_lost=self._on_lease_lost,
                 every=eager,
@@ -226,64 +198,24 @@ class Streams:
                 return worker if isinstance(worker, FollowWorker) else None
         return None
 
-    # --- what operations need (operate.World) ---------------------------------------------
+    @property
+    def world(self) -> RunningWorld:
+        """What runs, as operations on it need it."""
+        return RunningWorld(self)
+
+    def breaches(self) -> dict[str, str]:
+        """Tables that a guard holds and nobody knows of yet, and why."""
+        return self._holds.breaches()
+
     def _operator_thread(self) -> Operator:
         if self._operator is None:
             self._operator = Operator(
-                self,
+                self.world,
                 lambda task, result, failed: self._answers.put((task, result, failed)),
                 lambda: Registry(self.settings),
             )
             self._operator.start()
         return self._operator
-
-    def revision(self, table: str, revision: str) -> Revision:
-        try:
-            return self._revisions[table, revision]
-        except KeyError:
-            raise UsageError(
-                f"{table} has no revision {revision} that is fed.",
-                remedy="See `penstock releases`.",
-            ) from None
-
-    def live(self, table: str) -> Revision:
-        for (name, _), known in self._revisions.items():
-            if name == table and known.state == State.LIVE:
-                return known
-        raise UsageError(f"{table} is not live.", remedy="See `penstock tables`.")
-
-    def worker(self, table: str, revision: str) -> FollowWorker:
-        """The worker of a revision; one that is starting, as after a crash, is waited for."""
-        own, deadline = f"{table}@{revision}", time.monotonic() + _STARTING
-        while True:
-            worker = self.workers.get(own)
-            if isinstance(worker, FollowWorker) and worker.state == "running":
-                return worker
-            begins = worker is None or worker.state == "starting"
-            if not begins or time.monotonic() > deadline:
-                state = "not running" if worker is None else f"{worker.state}: {worker.error}"
-                raise UsageError(f"{own} is {state}.", remedy="See `penstock streams`.")
-            time.sleep(0.2)
-
-    def writer(self, table: str, revision: str) -> tuple[RevisionWriter, tuple[str, ...]]:
-        """The writer of a revision, without asking its live log, and the table's keys."""
-        known = self.revision(table, revision)
-        keys = self._catalog(known.bundle).tables[TableName.parse(table)].keys
-        return self._writers.unshown(known), keys
-
-    def restart(self, table: str, revision: str) -> None:
-        """Let a worker that is parked be made anew."""
-        self._leaving.add(f"{table}@{revision}")
-
-    def forget(self, table: str, revision: str) -> None:
-        """Wait until a revision that should not run any more does not; let go of its files."""
-        own, deadline = f"{table}@{revision}", time.monotonic() + 120
-        while own in self.workers:
-            if time.monotonic() > deadline:
-                raise PenstockError(f"{own} does not stop.", remedy="See `penstock streams`.")
-            time.sleep(0.2)
-        name = TableName.parse(table)
-        self._writers.forget((name, name.quarantine, name.late, name.outcomes), revision)
 
     def answers(self) -> list[tuple[int, dict[str, Any], bool]]:
         """Tasks that were carried out since the last time: number, result, failed."""
@@ -291,6 +223,10 @@ class Streams:
         while not self._answers.empty():
             found.append(self._answers.get())
         return found
+
+    def leave(self, name: str) -> None:
+        """A worker that is parked may be forgotten, and so be made anew."""
+        self._leaving.add(name)
 
     def _ask_to_stop(self, name: str) -> None:
         """Never wait here: the lease must be renewed meanwhile."""
@@ -332,7 +268,7 @@ class Streams:
 
     def logs(self) -> list[DeltaLog]:
         """Every log this supervisor writes, for upkeep."""
-        return self._writers.logs()
+        return self.writers.logs()
 
     # --- from a revision to workers -------------------------------------------------------
     def _want(
@@ -343,7 +279,7 @@ class Streams:
     ) -> None:
         """Add what a revision needs to run: its topic, and its own worker."""
         name = TableName.parse(revision.table)
-        catalog = self._catalog(revision.bundle)
+        catalog = self.catalog(revision.bundle)
         if name not in catalog.tables:
             reason = next((b.reason for b in catalog.broken), "it is not in its bundle")
             raise DefinitionError(f"{name} revision {revision.revision}: {reason}")
@@ -366,7 +302,8 @@ class Streams:
             running.every = _waits(revision, definition)
         wanted[own] = lambda: self._follow_worker(own, revision, catalog)
 
-    def _catalog(self, address: str) -> Catalog:
+    def catalog(self, address: str) -> Catalog:
+        """What a bundle declares."""
         if address not in self._catalogs:
             root = self.settings.bundles / address
             if not root.is_dir():
@@ -389,10 +326,10 @@ class Streams:
             self.session,
             definition,
             revision.revision,
-            self._writers.of(revision),
-            self._writers.beside(revision, "quarantine"),
-            self._writers.beside(revision, "late"),
-            self._writers.beside(revision, "outcomes"),
+            self.writers.of(revision),
+            self.writers.beside(revision, "quarantine"),
+            self.writers.beside(revision, "late"),
+            self.writers.beside(revision, "outcomes"),
             self.settings.home / "stores" / str(name) / revision.revision,
         )
         stream = catalog.stream_of(definition)
@@ -405,11 +342,11 @@ class Streams:
 
     def _input(self, argument: str, name: TableName, revision: Revision, catalog: Catalog) -> Input:
         if name in catalog.streams:
-            return Input(argument, str(name), self._writers.bronze(name))
+            return Input(argument, str(name), self.writers.bronze(name))
         upstream = self._revisions.get((str(name), revision.inputs[str(name)]))
         if upstream is None:
             raise DefinitionError(f"{name}, which it reads, is not fed any more.")
-        source = self._writers.of(upstream)
+        source = self.writers.of(upstream)
         return Input(argument, str(name), source, changes(catalog, _table(catalog, name)))
 
     def _waker(self, stream: str) -> Callable[[], None]:
@@ -429,12 +366,6 @@ def _runs(revision: Revision, candidate: Candidate | None) -> bool:
     return candidate is not None and (candidate.how == How.FOLLOW or candidate.build == Build.BUILT)
 
 
-def _show_again(follower: Follower) -> dict[str, Any]:
-    return {"mirrored": follower.release()}
-
-
-_SHOW_AGAIN = Order(_show_again, lambda result: None, lambda error: None)
-_STARTING = 180.0  # seconds a worker may take to start: a big store is filled from its input
 _SELDOM = dt.timedelta(seconds=5)  # a topic nobody is in a hurry for
 _LONGEST_HOLD = dt.timedelta(seconds=5)  # of rows in memory: a crash has them read again
 

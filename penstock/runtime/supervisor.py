@@ -129,7 +129,7 @@ class Supervisor:
         self._finish_swaps()
         shutil.rmtree(self.settings.run / "checkpoints", ignore_errors=True)  # all are disposable
         streams = self._streams = Streams(session, self.settings, token, self._lost.set)
-        upkeep = Upkeep(streams.logs, [Sweep(self.settings, streams)])
+        upkeep = Upkeep(streams.logs, [Sweep(self.settings, streams.world)])
         upkeep.start()
         slots = self._slots = SlotWatch(self.settings)
         slots.start()

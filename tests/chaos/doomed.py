@@ -145,9 +145,9 @@ def _abort(where: str, _: str) -> None:
     from penstock.runtime import ends
 
     if where == "moved":
-        from penstock.runtime.streams import Streams
+        from penstock.runtime.world import RunningWorld
 
-        before(Streams, "forget")
+        before(RunningWorld, "forget")
     else:
         after(ends, "delete_revision")
 

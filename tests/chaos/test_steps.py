@@ -81,6 +81,7 @@ class World:
         self.live = self.settings.warehouse / "gold" / "stock_stats"
         self.module = project / "spark_jobs" / "gold" / "stock_stats.py"
         self.hashes: dict[str, str] = {}
+        self.span = (dt.datetime.now(dt.UTC), dt.datetime.now(dt.UTC))
 
     @property
     def releases(self) -> Releases:
@@ -137,6 +138,7 @@ def feed(world: World) -> None:
     sender = Feed(world.settings)
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     start = now - dt.timedelta(minutes=10)
+    world.span = (start - dt.timedelta(minutes=1), start + dt.timedelta(minutes=8))
     for number in range(2000):
         at = start + dt.timedelta(milliseconds=250 * number)
         sender.send(f"T{number % 9}", size=13 if number % 11 == 0 else 1 + number % 90, at=at)
@@ -305,11 +307,11 @@ def _backfilled(world: World, step: str) -> None:
     process = world.doomed.start_doomed(step)
     world.doomed.wait_running(process, PATIENCE)
     assert world.hash() != world.hashes["old"]
-    now = dt.datetime.now(dt.UTC).replace(microsecond=0)
-    span = [(now - dt.timedelta(hours=1)).isoformat(), (now - dt.timedelta(minutes=2)).isoformat()]
+    start, end = (at.isoformat() for at in world.span)
+    asked = ("backfill", GOLD, "--from", start, "--to", end, "--why", "lost")
 
     def fill() -> None:
-        world.doomed.command("backfill", GOLD, "--from", span[0], "--to", span[1], "--why", "lost")
+        print(world.doomed.command(*asked).stderr[-300:])
 
     world.dies(process, fill)
     healthy = world.doomed.start()

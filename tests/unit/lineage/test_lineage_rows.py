@@ -12,9 +12,9 @@ from penstock.errors import UsageError
 from penstock.lineage.revisions import Revisions
 from penstock.lineage.tell import told
 from penstock.lineage.trace import trace
-from penstock.runtime import quarantine
+from penstock.runtime import late, quarantine
 from penstock.runtime.change import Change
-from penstock.runtime.files import write_arrow
+from penstock.runtime.files import removal, write_arrow, write_changes
 from penstock.runtime.registry import Revision
 from penstock.runtime.swap import swap
 
@@ -191,6 +191,74 @@ def test_rows_of_an_input_that_rewrites_its_files_are_said_to_be_maybe_older(wor
     assert (silver.rows, silver.versions) == (1, [(2, 2)]), "found by key, not by version"
 
 
+def test_a_row_that_came_back_is_as_old_as_its_return(world):
+    writer = world.writer("gold.totals", "t1", TOTALS)
+    world.declare(entry("gold.totals", "totals", {"events": "silver.events"}, "t1",
+                        keys=["k"], by=["k"]))  # fmt: skip
+    held = pa.table({"k": ["a", "b"], "total": [1, 5]}, schema=TOTALS)
+    writer.commit(write_arrow(held, writer.path), {"silver.events": 0})
+    versions = []
+    for totals in ([2, 5], [1, 5], [1, 6], [1, 7]):
+        now = pa.table({"k": ["a", "b"], "total": totals}, schema=TOTALS)
+        versions.append(writer.commit(rewrite(writer, held, now, ("k",)), {"silver.events": 0}))
+        held = now
+    row = follow(world, "gold.totals", k="a")
+    assert (row.version, row.rewritten_in) == (versions[1], versions[3])
+
+
+def test_a_row_whose_twin_went_came_when_it_came(world):
+    writer = world.writer("gold.bag", "b1", TOTALS)
+    world.declare(entry("gold.bag", "rows", {"events": "silver.events"}, "b1"))
+    twins = pa.table({"k": ["a", "a"], "total": [1, 1]}, schema=TOTALS)
+    came = writer.commit(write_arrow(twins, writer.path), {"silver.events": 0})
+    (file,) = writer.log.snapshot().get_add_actions(flatten=True)["path"].to_pylist()
+    gone = Change(twins.slice(0, 0), twins.slice(0, 1))
+    actions = [removal(file, 1), *write_arrow(twins.slice(1), writer.path),
+               *write_changes(gone, (), writer.path)]  # fmt: skip
+    writer.commit(actions, {"silver.events": 0})
+    assert follow(world, "gold.bag", k="a").version == came
+
+
+def test_what_a_rewriting_rows_table_read_is_not_narrowed_to_its_last_commit(world, totals):
+    mapped = world.writer("gold.mapped", "m1", TOTALS)
+    reader = world.writer("gold.reader", "r1", TOTALS)
+    world.declare(
+        entry("gold.mapped", "rows", {"totals": "gold.totals"}, "m1", keys=["k"]),
+        entry("gold.reader", "group", {"mapped": "gold.mapped"}, "r1", keys=["k"], by=["k"]),
+    )
+    held = pa.table({"k": ["a", "b"], "total": [1, 5]}, schema=TOTALS)
+    mapped.commit(write_arrow(held, mapped.path), {"gold.totals": 2})
+    now = pa.table({"k": ["a", "b"], "total": [2, 5]}, schema=TOTALS)
+    mapped.commit(rewrite(mapped, held, now, ("k",)), {"gold.totals": 3})
+    files = write_arrow(now.slice(1), reader.path)
+    reader.commit(files, {"gold.mapped": mapped.log.version})
+    (middle,) = follow(world, "gold.reader", k="b").inputs
+    (source,) = middle.inputs
+    assert source.versions == [(0, 3)], "b came with version 2, a commit before the file's"
+
+
+# --- joins ------------------------------------------------------------------------------------
+def test_a_join_that_found_nobody_says_so(world):
+    people = world.writer("silver.people", "p1", TOTALS)
+    people.commit(write_arrow(pa.table({"k": ["b"], "total": [1]}, schema=TOTALS), people.path), {})
+    joined = world.writer("gold.joined", "j1", EVENTS)
+    world.declare(
+        entry("silver.people", "latest", {}, "p1", by=["k"]),
+        entry("gold.joined", "enrich", {"events": "silver.events", "people": "silver.people"},
+              "j1", keys=["offset"], by=["k"], on="at"),
+    )  # fmt: skip
+    sent = world.send(("a", 1, 0), ("b", 2, 0))
+    world.follow(sent)
+    files = write_arrow(pa.Table.from_pylist(sent, schema=EVENTS), joined.path)
+    joined.commit(files, {"silver.events": 2, "silver.people": 2})
+    facts, nobody = follow(world, "gold.joined", k="a").inputs
+    assert (facts.rows, nobody.rows, nobody.versions, nobody.inputs) == (1, 0, [], [])
+    found = trace(world.settings, NOBODY, "gold.joined", [("k", "a")])
+    assert any(line.endswith("silver.people@p1: no row with its k") for line in told(found))
+    _, somebody = follow(world, "gold.joined", k="b").inputs
+    assert (somebody.rows, somebody.versions) == (1, [(2, 2)])
+
+
 # --- revisions --------------------------------------------------------------------------------
 def test_after_a_promote_the_file_tells_the_new_revision(world):
     world.follow(world.send(("a", 1, 0)))
@@ -268,6 +336,23 @@ def test_a_row_in_quarantine_leads_to_the_commit_that_decided_and_to_its_record(
     )  # fmt: skip
     (bronze,) = main.inputs
     assert bronze.records == [(0, bad["offset"], bad["offset"], 1)]
+
+
+def test_a_late_row_leads_to_what_came_in_with_the_commit_that_found_it_late(world):
+    lines = world.writer("late.gold_sums", "g1", late.SCHEMA)
+    world.gold.adopt("late", lines)
+    for seconds in (0, 60, 120):
+        world.follow(world.send(("a", 1, seconds)))
+        world.sum_up([])
+    tardy = world.follow(world.send(("a", 9, 1)))
+    line = {"row_id": "r1", "source": "silver.events", "status": "late", "event_time": at(1)}
+    table = pa.Table.from_pylist([line], schema=late.SCHEMA)
+    apart = {"late": write_arrow(table, lines.path)}
+    decided = world.gold.commit([], {"silver.events": tardy}, apart=apart)
+    (main,) = follow(world, "late.gold_sums", row_id="r1").inputs
+    assert main.versions == [(decided, decided)]
+    (silver,) = main.inputs
+    assert (silver.basis, silver.versions) == ("commit", [(tardy, tardy)])
 
 
 # --- what is asked ----------------------------------------------------------------------------

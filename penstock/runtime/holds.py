@@ -1,0 +1,57 @@
+"""Holds: which live tables stand still, by command or by a guard of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from penstock.runtime.follow import Follower
+from penstock.runtime.worker import FollowWorker, Order, Worker
+from penstock.runtime.writer import RevisionWriter
+from penstock.runtime.writers import Writers
+
+__all__ = ["Holds"]
+
+
+def _show_again(follower: Follower) -> dict[str, Any]:
+    return {"mirrored": follower.release()}
+
+
+_SHOW_AGAIN = Order(_show_again, lambda result: None, lambda error: None)
+
+
+class Holds:
+    """Carries holds of the registry out.
+
+    What a guard holds is held by its own commit; a hold in the registry follows, and when that is
+    taken away, so is the guard's.
+    """
+
+    def __init__(self, writers: Writers, workers: Mapping[str, Worker]) -> None:
+        self._writers = writers
+        self._workers = workers
+        self._known: set[str] = set()
+
+    def look(self, held: Collection[str]) -> None:
+        """Live tables that are held stand still; one that is no longer held catches up."""
+        for name, writer, worker in self._live():
+            if name in held:
+                writer.held = True
+                self._known.add(name)
+            elif name in self._known:
+                self._known.discard(name)
+                worker.order(_SHOW_AGAIN)
+
+    def breaches(self) -> dict[str, str]:
+        """Tables that a guard holds and nobody knows of yet, and why."""
+        return {
+            name: worker.breach
+            for name, _, worker in self._live()
+            if worker.breach and name not in self._writers.held and name not in self._known
+        }
+
+    def _live(self) -> Iterator[tuple[str, RevisionWriter, FollowWorker]]:
+        for name, revision, writer in self._writers.all():
+            worker = self._workers.get(f"{name}@{revision}")
+            if writer.live is not None and isinstance(worker, FollowWorker):
+                yield name, writer, worker

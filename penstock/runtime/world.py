@@ -1,0 +1,78 @@
+"""What runs, as operations on it need it: revisions, their workers and their writers."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from penstock.errors import PenstockError, UsageError
+from penstock.model.names import TableName
+from penstock.runtime.registry import Revision, State
+from penstock.runtime.worker import FollowWorker
+from penstock.runtime.writer import RevisionWriter
+
+if TYPE_CHECKING:
+    from penstock.runtime.streams import Streams
+
+__all__ = ["RunningWorld"]
+
+_STARTING = 180.0  # seconds a worker may take to start: a big store is filled from its input
+_STOPPING = 120.0
+
+
+class RunningWorld:
+    """The streams of one supervisor, seen by whoever swaps, repairs or drops (operate.World)."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        self.settings = streams.settings
+        self.token = streams.token
+
+    def revision(self, table: str, revision: str) -> Revision:
+        try:
+            return self._streams.writers.revisions[table, revision]
+        except KeyError:
+            raise UsageError(
+                f"{table} has no revision {revision} that is fed.",
+                remedy="See `penstock releases`.",
+            ) from None
+
+    def live(self, table: str) -> Revision:
+        for (name, _), known in self._streams.writers.revisions.items():
+            if name == table and known.state == State.LIVE:
+                return known
+        raise UsageError(f"{table} is not live.", remedy="See `penstock tables`.")
+
+    def worker(self, table: str, revision: str) -> FollowWorker:
+        """The worker of a revision; one that is starting, as after a crash, is waited for."""
+        own, deadline = f"{table}@{revision}", time.monotonic() + _STARTING
+        while True:
+            worker = self._streams.workers.get(own)
+            if isinstance(worker, FollowWorker) and worker.state == "running":
+                return worker
+            begins = worker is None or worker.state == "starting"
+            if not begins or time.monotonic() > deadline:
+                state = "not running" if worker is None else f"{worker.state}: {worker.error}"
+                raise UsageError(f"{own} is {state}.", remedy="See `penstock streams`.")
+            time.sleep(0.2)
+
+    def writer(self, table: str, revision: str) -> tuple[RevisionWriter, tuple[str, ...]]:
+        """The writer of a revision, without asking its live log, and the table's keys."""
+        known = self.revision(table, revision)
+        keys = self._streams.catalog(known.bundle).tables[TableName.parse(table)].keys
+        return self._streams.writers.unshown(known), keys
+
+    def restart(self, table: str, revision: str) -> None:
+        """Let a worker that is parked be made anew."""
+        self._streams.leave(f"{table}@{revision}")
+
+    def forget(self, table: str, revision: str) -> None:
+        """Wait until a revision that should not run any more does not; let go of its files."""
+        own, deadline = f"{table}@{revision}", time.monotonic() + _STOPPING
+        while own in self._streams.workers:
+            if time.monotonic() > deadline:
+                raise PenstockError(f"{own} does not stop.", remedy="See `penstock streams`.")
+            time.sleep(0.2)
+        name = TableName.parse(table)
+        beside = (name, name.quarantine, name.late, name.outcomes)
+        self._streams.writers.forget(beside, revision)
