@@ -4,8 +4,8 @@ Usage: python tests/bench/rebuild.py [--rows 20000000] [--rounds 3]
 
 gold.sensor_5m over readings kept in files of a million rows. Interleaved, medians: the whole build
 (read, windows, percentiles, outcomes, files written); the transform alone, by Spark, to nowhere;
-Spark reading the same columns and summing them; DuckDB computing the same windows and writing them to a Parquet file. The build's result is
-compared with DuckDB's, row by row, before its time counts.
+Spark reading the same columns and summing them; DuckDB computing the same windows and writing them
+to a Parquet file. The build's result is compared with DuckDB's, row by row, before its time counts.
 """
 
 from __future__ import annotations
