@@ -34,6 +34,8 @@ COMMANDS: dict[str, str] = {
     "repair": "penstock.cli.release",
     "hold": "penstock.cli.release",
     "release": "penstock.cli.release",
+    "lineage": "penstock.cli.lineage",
+    "ledger": "penstock.cli.lineage",
     "reconcile": "penstock.cli.late",
     "run": "penstock.cli.late",
     "outcomes": "penstock.cli.late",

@@ -18,7 +18,8 @@ from penstock.settings import Settings
 if TYPE_CHECKING:
     from penstock.reprocess.history import Progress
     from penstock.reprocess.plan import TableChange
-    from penstock.reprocess.stage import Request, Status
+    from penstock.reprocess.stage import Request
+    from penstock.reprocess.status import Status
 
 __all__ = ["Shown", "compare", "plan", "releases_of", "stage"]
 
@@ -140,7 +141,8 @@ def stage(  # noqa: PLR0917 - one argument per option
       penstock stage --status
       penstock stage gold.sensor_5m --pause
     """
-    from penstock.reprocess.stage import Request, begin_at, statuses
+    from penstock.reprocess.stage import Request, begin_at
+    from penstock.reprocess.status import statuses
     from penstock.runtime.registry import Registry
     from penstock.runtime.staging import Staging
 

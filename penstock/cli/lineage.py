@@ -65,41 +65,42 @@ def lineage(
         assert table is not None  # noqa: S101 - click fills the first argument first
         _show_row(settings, table, row, as_json)
         return
-    graph = _graph(settings, table)
+    graph, name = _graph(settings, table)
     if svg:
-        _draw(svg, graph, table)
+        _draw(svg, graph, name)
     if emitting:
-        _emit(settings, graph, table)
+        _emit(settings, graph, name)
     if as_json:
         click.echo(json.dumps(graph.as_dict(), indent=1))
     elif not svg and not emitting:
-        _show_graph(graph, table)
+        _show_graph(graph, name)
 
 
-def _graph(settings: Settings, table: str | None) -> Graph:
-    """All tables, or one and those around it."""
+def _graph(settings: Settings, table: str | None) -> tuple[Graph, str | None]:
+    """All tables, or one and those around it; and how that one is really spelled."""
     from penstock.lineage.graph import Graph, read_manifest
     from penstock.serve.catalog import Catalog
 
     whole = Graph.of(read_manifest(settings))
     if table is None:
-        return whole.part(whole.tables())
+        return whole.part(whole.tables()), None
     ref = Catalog.load(settings).find(table.split(".", 1))  # knows what was meant by a typing error
-    return whole.part(whole.around(whole[f"{ref.layer}.{ref.name}"].name))
+    name = whole[f"{ref.layer}.{ref.name}"].name
+    return whole.part(whole.around(name)), name
 
 
-def _show_graph(graph: Graph, table: str | None) -> None:
+def _show_graph(graph: Graph, name: str | None) -> None:
     from penstock.lineage.graph import tree
 
-    for line in tree(graph, table):
+    for line in tree(graph, name):
         click.echo(line)
 
 
-def _draw(file: Path, graph: Graph, table: str | None) -> None:
+def _draw(file: Path, graph: Graph, name: str | None) -> None:
     from penstock.lineage.picture import svg
 
     try:
-        file.write_text(svg(graph, table), encoding="utf-8")
+        file.write_text(svg(graph, name), encoding="utf-8")
     except OSError as error:
         raise EnvironmentProblem(
             f"{file} cannot be written: {error.strerror or error}.",
@@ -108,17 +109,17 @@ def _draw(file: Path, graph: Graph, table: str | None) -> None:
     click.echo(f"{len(graph.nodes)} tables drawn in {file}", err=True)
 
 
-def _emit(settings: Settings, graph: Graph, table: str | None) -> None:
+def _emit(settings: Settings, graph: Graph, name: str | None) -> None:
     from penstock.lineage.events import emit, run_event
     from penstock.lineage.graph import read_manifest
     from penstock.lineage.revisions import Revisions
 
     entries, revisions = read_manifest(settings), Revisions.load(settings)
     live = [n for n in graph.nodes.values() if n.topic or (n.revision and not n.of)]
-    chosen = [node for node in live if table is None or node.name == table]
+    chosen = [node for node in live if name in (None, node.name)]
     if not chosen:
         raise UsageError(
-            f"{table or 'nothing'} is not live, so there is nothing to tell.",
+            f"{name or 'nothing'} is not live, so there is nothing to tell.",
             remedy="See `penstock tables`.",
         )
     where = ""

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.asking import ask, known_table
+from penstock.cli.asking import ask, known_table, manifest
 from penstock.cli.change import releases_of
 from penstock.cli.show import print_rows, size
 from penstock.errors import UsageError
@@ -225,14 +225,12 @@ def repair(table: str, why: str, as_json: bool) -> None:
       penstock repair gold.sensor_5m --why 'somebody ran OPTIMIZE'
     """
     settings = Settings.load()
-    known_table(settings, table)
-    told = ask(
-        settings,
-        table,
-        "repair",
-        {"table": table, "who": getpass.getuser(), "why": why},
-        quiet=as_json,
-    )
+    beside = {e["name"]: e for e in manifest(settings)["tables"] if "of" in e}
+    main = beside[table]["of"] if table in beside else table
+    known_table(settings, main)
+    part = beside[table]["kind"] if table in beside else "table"
+    asked = {"table": main, "part": part, "who": getpass.getuser(), "why": why}
+    told = ask(settings, main, "repair", asked, quiet=as_json)
     if as_json:
         click.echo(json.dumps(told))
     else:

@@ -185,7 +185,7 @@ def measure(settings: Settings, revisions: Revisions, table: str | None = None) 
         UsageError: there is no such table.
     """
     catalog = Catalog.load(settings)
-    asked = catalog.find(table.split(".")) if table is not None else None
+    asked = catalog.find(table.split(".", 1)) if table is not None else None
     refs = _beside(catalog, asked) if asked else list(catalog)
     bearings = _Bearings(settings, revisions, _mains(catalog), _shown(settings.manifest))
     lines = [line for ref in refs for line in _lines(bearings, ref)]

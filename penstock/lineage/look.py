@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from penstock.errors import UsageError
+from penstock.errors import QueryRefused, UsageError, in_a_line
 from penstock.serve.sandbox import connect
 from penstock.serve.snapshot import Column, columns_of, identifier, literal
 
@@ -46,8 +46,12 @@ def columns_at(path: Path, version: int | None = None) -> tuple[Column, ...]:
 
 @contextmanager
 def _over(columns: Sequence[Column], files: Sequence[str]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database with one view, ``held``: the rows of the files, and each row's file."""
-    with connect(_MEMORY) as duck:
+    """A database with one view, ``held``: the rows of the files, and each row's file.
+
+    Raises:
+        QueryRefused: the database could not: too much for its memory, or a file that went.
+    """
+    with connect(_MEMORY) as duck, _in_words():
         duck.execute("SET VARIABLE files = $1", [list(files)])
         entries = ", ".join(
             f"{literal(c.name)}: {{name: {literal(c.name)}, type: {literal(c.type)}, "
@@ -59,6 +63,17 @@ def _over(columns: Sequence[Column], files: Sequence[str]) -> Iterator[duckdb.Du
             f"hive_partitioning = false, filename = '{FILE}', schema = MAP {{{entries}}})"
         )
         yield duck
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    try:
+        yield
+    except duckdb.Error as error:
+        raise QueryRefused(
+            f"looking through the files of the table failed: {in_a_line(error)}",
+            remedy="Name more columns, so that fewer rows are meant, or try again.",
+        ) from None
 
 
 # --- rows that a person names -----------------------------------------------------------------
@@ -99,9 +114,9 @@ def rows_where(
     if not files:
         return 0, pa.table({FILE: pa.array([], pa.string())})
     with _over(columns, files) as duck:
-        duck.execute(f"create temp table met as select * from held where {test}")  # noqa: S608
-        ((total,),) = duck.execute("select count(*) from met").fetchall()
-        rows = duck.sql("select * from met order by all limit $1", params=[most]).to_arrow_table()
+        ((total,),) = duck.execute(f"select count(*) from held where {test}").fetchall()  # noqa: S608
+        first = f"select * from held where {test} order by all limit $1"  # noqa: S608
+        rows = duck.sql(first, params=[most]).to_arrow_table()
     return int(total), rows
 
 
@@ -127,7 +142,7 @@ def sharing(
                 f"where exists (select 1 from scope s where {' and '.join(tests)})"
             )
             return _found(duck, kept)
-    except duckdb.Error:  # types that do not compare, or more rows than the memory it may take
+    except QueryRefused:  # types that do not compare, or more rows than the memory it may take
         return None
 
 

@@ -12,6 +12,7 @@ from penstock.serve.render import cell
 __all__ = ["told"]
 
 _SHOWN_PARTITIONS = 8
+_SHOWN_LETTERS = 80  # of a value: a message may be a megabyte
 
 
 def told(trace: Trace) -> Iterator[str]:
@@ -24,7 +25,7 @@ def told(trace: Trace) -> Iterator[str]:
 
 def _row(trace: Trace, origin: RowOrigin) -> Iterator[str]:
     yield trace.table
-    values = "  ".join(f"{name}={cell(value)}" for name, value in origin.row.items())
+    values = "  ".join(f"{name}={_short(cell(value))}" for name, value in origin.row.items())
     yield _line("row", values)
     yield _line("file", origin.file)
     if origin.revision:
@@ -40,6 +41,10 @@ def _row(trace: Trace, origin: RowOrigin) -> Iterator[str]:
     if origin.inputs:
         yield "  made from"
         yield from _branches(origin.inputs, "  ", first=True)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN_LETTERS else f"{text[: _SHOWN_LETTERS - 1]}…"
 
 
 def _line(word: str, text: str) -> str:

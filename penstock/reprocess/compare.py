@@ -60,6 +60,7 @@ def compare_table(
         _load(duck, "new", new)
         report.quarantine = _quarantined(duck, old, new)
         late = _late(duck, old, new)
+        _alike(duck, common)
         _lock(duck)
         if method == "not comparable":
             report.notes.append(
@@ -67,7 +68,7 @@ def compare_table(
                 "with --accept-differences and a reason."
             )
             return report
-        if wishes.rollup is not None:
+        if wishes.rollup is not None and not same_rows:
             keys, common = _roll_up(duck, wishes.rollup)
             report.keys, point = list(keys), None
         if keys:
@@ -131,6 +132,26 @@ def _lock(duck: duckdb.DuckDBPyConnection) -> None:
     duck.execute("SET lock_configuration = true")
 
 
+def _alike(duck: duckdb.DuckDBPyConnection, common: Sequence[str]) -> None:
+    """Old columns in the types of the new ones; a value that has no counterpart is null."""
+    types = {
+        side: {row[0]: row[1] for row in duck.execute(f"describe {side}_rows").fetchall()}
+        for side in ("old", "new")
+    }
+    for name in common:
+        wanted, had = types["new"].get(name), types["old"].get(name)
+        if wanted == had or wanted is None or had is None:
+            continue
+        column = quoted(name)
+        try:
+            duck.execute(
+                f"alter table old_rows alter {column} type {wanted} "
+                f"using try_cast({column} as {wanted})"
+            )
+        except duckdb.Error:
+            duck.execute(f"alter table old_rows alter {column} type {wanted} using null")
+
+
 def _late(duck: duckdb.DuckDBPyConnection, old: Side, new: Side) -> int:
     """Points that late rows are pending for, on either side."""
     files = []
@@ -141,7 +162,9 @@ def _late(duck: duckdb.DuckDBPyConnection, old: Side, new: Side) -> int:
     if not files:
         return 0
     duck.execute(
-        "create table late_points as select distinct window_start from read_parquet($1)", [files]
+        "create table late_points as select distinct window_start from read_parquet($1) "
+        "where status = 'late'",  # what is expired will never settle anything
+        [files],
     )
     found = duck.execute("select count(*) from late_points").fetchone()
     return int(found[0]) if found else 0
@@ -171,7 +194,8 @@ def _roll_up(duck: duckdb.DuckDBPyConnection, rollup: Rollup) -> tuple[list[str]
     """Both sides as the declared aggregate; returns its keys and columns."""
     for text in (rollup.by, rollup.values):
         refuse_statements(text)
-    keys = [row[0] for row in duck.execute(f"describe select {rollup.by} from new_rows").fetchall()]  # noqa: S608
+    said(duck, f"create table named as select {rollup.by} from new_rows limit 0", "the roll-up")  # noqa: S608
+    keys = [row[0] for row in duck.execute("describe named").fetchall()]
     for name in ("old", "new"):
         said(
             duck,

@@ -54,10 +54,19 @@ def by_key(duck: duckdb.DuckDBPyConnection, report: TableReport, matched: Matche
         matched.wishes,
     )
     values = [name for name in common if name not in keys]
+    unknown = [name for name in wishes.tolerances if name not in values]
+    if unknown and report.method == "by key":
+        raise UsageError(
+            f"there is no column {unknown[0]} to be tolerant about.",
+            remedy=f"The columns compared are {', '.join(values)}.",
+        )
     tests = {name: _same(name, wishes.tolerances.get(name)) for name in values}
     on = " and ".join(f"old.{quoted(k)} is not distinct from new.{quoted(k)}" for k in keys)
     named = ", ".join(f"coalesce(old.{quoted(k)}, new.{quoted(k)}) as {quoted(k)}" for k in keys)
     same = " and ".join(f"({test})" for test in tests.values()) or "true"
+    # A key that is there twice has a twin each: one side having more of them shows.
+    by, order = (", ".join(map(quoted, names)) for names in (keys, common))
+    twin = f"row_number() over (partition by {by} order by {order}) as _penstock_twin"
     apart = "false"
     if point is not None and point in keys:
         apart = f"coalesce(old.{quoted(point)}, new.{quoted(point)}) in (from late_points)"
@@ -71,14 +80,16 @@ def by_key(duck: duckdb.DuckDBPyConnection, report: TableReport, matched: Matche
     said(
         duck,
         f"""create table compared as select {named},
-            case when old._here is null then 'only_new' when new._here is null then 'only_old'
+            case when old._penstock_here is null then 'only_new'
+                 when new._penstock_here is null then 'only_old'
                  when {same} then 'equal' else 'differs' end as _verdict,
             {apart} as _apart, {which} as _meant,
             {"struct_pack(" + _packed("old", common) + ")"} as _old,
             {"struct_pack(" + _packed("new", common) + ")"} as _new
             {", " + flags if flags else ""}
-        from (select *, true as _here from old_rows) old
-        full join (select *, true as _here from new_rows) new on {on}""",  # noqa: S608
+        from (select *, true as _penstock_here, {twin} from old_rows) old
+        full join (select *, true as _penstock_here, {twin} from new_rows) new
+            on {on} and old._penstock_twin = new._penstock_twin""",  # noqa: S608
         "an expectation",
     )
     rows = duck.execute(
@@ -115,7 +126,7 @@ def _same(name: str, tolerance: float | None) -> str:
     if tolerance is None:
         return f"{old} is not distinct from {new}"
     near = f"abs(cast({old} as double) - cast({new} as double)) <= {float(tolerance)!r}"
-    return f"({old} is null and {new} is null) or coalesce({near}, false)"
+    return f"{old} is not distinct from {new} or coalesce({near}, false)"
 
 
 def _packed(side: str, names: Sequence[str]) -> str:

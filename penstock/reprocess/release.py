@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable, Mapping, Sequence
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from penstock.reprocess.comparison import Side, TableReport, Wishes
 from penstock.reprocess.evidence import made_from
 from penstock.reprocess.plan import meaning_of, same_rows
 from penstock.reprocess.report import render
-from penstock.reprocess.stage import statuses
+from penstock.reprocess.status import statuses
 from penstock.runtime.bundle import Bundle
 from penstock.runtime.registry import Registry, Revision, State
 from penstock.runtime.staging import Candidate, Promotion, Staging
@@ -32,6 +33,9 @@ __all__ = ["Ask", "NotWithin", "Releases"]
 
 # Leaves a task for the supervisor and waits for what it comes to.
 Ask = Callable[[str, str, dict[str, Any]], dict[str, Any]]
+
+
+KEEP_WARM = dt.timedelta(hours=24)
 
 
 class NotWithin(UsageError):
@@ -225,83 +229,106 @@ class Releases:
 
     def _unfinished(self, table: str | None) -> dict[str, Any] | None:
         """A release that was promoted in part: finishing it needs no new decision."""
-        warm = {r.table for r in self.registry.revisions(states=(State.WARM,))}
         left = self.staging.candidates()
         for last in self.staging.promotions(most=20):
             rest = [c for c in left if c.release == last.release]
-            if last.verb != "promote" or not rest or last.table not in warm:
+            if last.verb != "promote" or not rest:
                 continue
             if table is not None and table not in {last.table, *(c.table for c in rest)}:
                 continue
             _, verdict = self.staging.comparison(last.release) or ("", {})
-            wanted = {table: verdict["candidates"][table] for table in verdict["order"]}
+            wanted = {name: verdict["candidates"][name] for name in verdict["order"]}
             decided = {"verb": "promote", "release": last.release, "report": last.report}
             return self._swap(wanted, verdict["live"], {**decided, "why": last.why})
         return None
 
     def _again(self, table: str | None, why: str) -> dict[str, Any] | None:
-        """What was promoted, rolled back and is wanted after all: it was compared then."""
+        """What was rolled back and is wanted after all, or was not swapped to its end."""
         staged = {c.table for c in self.staging.candidates()}
-        last = next((p for p in self.staging.promotions(table, 1)), None)
-        if (
-            last is None
-            or last.verb != "rollback"
-            or (staged if table is None else table in staged)
-        ):
+        if staged if table is None else table in staged:
             return None
-        return self._back(table, "promote", why)
+        newest = self._newest_of_release(table)
+        if any(one.verb == "rollback" for one in newest):
+            return self._undo(newest, "rollback", "promote", why)
+        live = self._live()
+        if not newest or any(live[p.table].revision != p.revision for p in newest):
+            return None
+        warm = {(r.table, r.revision) for r in self.registry.revisions(states=(State.WARM,))}
+        if any((p.table, p.replaced) not in warm for p in newest):
+            return None
+        told = self._swap(
+            {p.table: p.revision for p in newest},
+            {p.table: p.replaced for p in newest},
+            {"verb": "promote", "release": newest[0].release, "why": why, "report": ""},
+        )
+        return told if any(t["beside"] or "version" in t for t in told["tables"]) else None
 
     def _swap(
         self, wanted: Mapping[str, str], expected: Mapping[str, str], decided: Mapping[str, Any]
     ) -> dict[str, Any]:
         order = list(wanted.items())
-        told = {"to": order, "expected": dict(expected), "who": self.who, **decided}
+        told = {
+            "to": order,
+            "expected": dict(expected),
+            "who": self.who,
+            "keep_warm_seconds": KEEP_WARM.total_seconds(),
+            **decided,
+        }
         return self._ask(next(iter(wanted)), "swap", told)
 
     def rollback(self, table: str | None, *, why: str) -> dict[str, Any]:
         """Let the live tables of the last release show again what they showed before it."""
-        last = next((p for p in self.staging.promotions(table, 1)), None)
-        if last is not None and last.verb == "rollback":
+        newest = self._newest_of_release(table)
+        if not newest:
+            raise UsageError("nothing was promoted yet.", remedy="See `penstock releases`.")
+        if all(one.verb == "rollback" for one in newest):
             raise UsageError(
-                f"{last.table} was rolled back at {last.at}, by {last.who}.",
+                f"{newest[0].table} was rolled back at {newest[0].at}, by {newest[0].who}.",
                 remedy="To take that back: `penstock promote`.",
             )
-        return self._back(table, "rollback", why)
+        return self._undo(newest, "promote", "rollback", why)
 
-    def _back(self, table: str | None, verb: str, why: str) -> dict[str, Any]:
-        """Undo the last swap of every table of a release."""
-        done = self._last_release(table)
+    def _undo(
+        self, newest: Sequence[Promotion], undone: str, verb: str, why: str
+    ) -> dict[str, Any]:
+        """Take back the last swap of those tables of a release for which it is ``undone``.
+
+        The others are where they should be already: an earlier try was interrupted.
+        """
+        live = self._live()
+        chosen = [one for one in newest if one.verb == undone]
+        moved = [one.table for one in chosen if live[one.table].revision != one.revision]
+        if moved:
+            raise UsageError(
+                f"{', '.join(moved)}: promoted again since then.",
+                remedy="Roll back the newer release first: `penstock releases`.",
+            )
         warm = {(r.table, r.revision) for r in self.registry.revisions(states=(State.WARM,))}
-        for one in done:
+        for one in chosen:
             if (one.table, one.replaced) not in warm:
                 raise UsageError(
                     f"{one.table}: revision {one.replaced} is not warm any more.",
                     remedy="Stage the code of that time anew.",
                 )
-        wanted = {one.table: one.replaced for one in done}
-        expected = {one.table: one.revision for one in done}
-        decided = {"verb": verb, "release": done[0].release, "why": why, "report": ""}
-        return self._swap(wanted, expected, decided)
+        return self._swap(
+            {one.table: one.replaced for one in chosen},
+            {one.table: one.revision for one in chosen},
+            {"verb": verb, "release": chosen[0].release, "why": why, "report": ""},
+        )
 
-    def _last_release(self, table: str | None) -> list[Promotion]:
-        """The newest swap of each table of a release, in the order they were made."""
-        live = self._live()
-        every = self.staging.promotions()
+    def _newest_of_release(self, table: str | None) -> list[Promotion]:
+        """The newest swap of each table of the last release, each after those it reads."""
+        every = [p for p in self.staging.promotions() if p.verb != "repair"]
         last = next((p for p in every if table is None or p.table == table), None)
         if last is None:
-            raise UsageError("nothing was promoted yet.", remedy="See `penstock releases`.")
+            return []
         mine: dict[str, Promotion] = {}
         for one in every:
             if one.release == last.release and one.table not in mine:
                 mine[one.table] = one
-        current = [p for p in mine.values() if live[p.table].revision == p.revision]
-        if len(current) < len(mine):
-            moved = sorted(set(mine) - {p.table for p in current})
-            raise UsageError(
-                f"{', '.join(moved)}: promoted again since then.",
-                remedy="Roll back the newer release first: `penstock releases`.",
-            )
-        return list(reversed(list(mine.values())))
+        live = self._live()
+        reads = {name: set(live[name].inputs) & set(mine) for name in mine if name in live}
+        return [mine[name] for name in TopologicalSorter(reads).static_order()]
 
     # --- ends ---------------------------------------------------------------------------------
     def abort(self, table: str | None) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import datetime as dt
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -22,6 +22,7 @@ from penstock.model.names import TableName
 from penstock.model.windows import Session, Timed
 from penstock.reprocess.history import HistoryBuilder, Pinned, Progress, how_built
 from penstock.reprocess.plan import selection
+from penstock.reprocess.status import Status, statuses
 from penstock.runtime import heartbeat
 from penstock.runtime.build import arrow_fields
 from penstock.runtime.bundle import Bundle, store_bundle
@@ -37,60 +38,9 @@ from penstock.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Request", "Stager", "Status", "begin_at", "statuses"]
+__all__ = ["Request", "Stager", "begin_at"]
 
-READY_BEHIND = 20  # commits of its input a candidate may be behind and still be ready
 _LOOK = 1.0
-
-
-@dataclass(frozen=True)
-class Status:
-    """How a candidate is doing."""
-
-    table: str
-    revision: str
-    release: str
-    state: str  # building, catching-up, ready, paused, failed
-    how: str
-    behind: int | None
-    since: str | None  # its history begins here: it is partial
-    told: dict[str, Any]
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def statuses(settings: Settings, registry: Registry, release: str | None = None) -> list[Status]:
-    """Every candidate's state, from the registry and the supervisor's last sign of life."""
-    beat = heartbeat.read(settings)
-    streams = {s["stream"]: s for s in beat.streams} if beat is not None else {}
-    found = []
-    for candidate in Staging(registry).candidates(release):
-        stream = streams.get(f"{candidate.table}@{candidate.revision}", {})
-        state, told = _state(candidate, stream)
-        since = None if candidate.since is None else moment(candidate.since).isoformat()
-        behind = stream.get("behind")
-        found.append(
-            Status(candidate.table, candidate.revision, candidate.release, state,
-                   candidate.how, behind, since, told)
-        )  # fmt: skip
-    return found
-
-
-def _state(candidate: Candidate, stream: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    told = dict(candidate.told)
-    if candidate.build == Build.FAILED:
-        return "failed", told
-    if stream.get("state") in ("parked", "waiting", "broken"):
-        return "failed", {**told, "error": stream.get("error", "")}
-    if candidate.paused:
-        return "paused", told
-    if candidate.how == How.BATCH and candidate.build != Build.BUILT:
-        return "building", told
-    behind = stream.get("behind")
-    if behind is None or stream.get("state") != "running":
-        return "catching-up", told
-    return ("ready" if behind <= READY_BEHIND else "catching-up"), told
 
 
 def begin_at(told: str, now: dt.datetime) -> int | None:
@@ -155,7 +105,7 @@ class Stager:
         wanted = {str(name): tree.found.revisions[name] for name in tree.chosen}
         known = {t: fingerprint_of(staged[t].revision) for t in wanted if t in staged}
         if known == wanted:
-            return staged[str(tree.chosen[0])].release
+            return self._resumed([staged[table] for table in wanted], request)
         self._require_history(tree, request)
         release = f"{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
         names = {n: self.free_name(n, tree.found.revisions[n]) for n in tree.chosen}
@@ -163,6 +113,17 @@ class Stager:
             [self._candidate(tree, name, names, release, request) for name in tree.chosen]
         )
         return release
+
+    def _resumed(self, staged: list[Candidate], request: Request) -> str:
+        """Go on with what is staged, at the pace asked for now."""
+        if any(c.since != request.since for c in staged):
+            raise UsageError(
+                f"{staged[0].table} is staged already, with another beginning.",
+                remedy=f"Give that up first: `penstock abort {staged[0].table}`.",
+            )
+        for candidate in staged:
+            self.staging.pace(candidate.table, share=request.share)
+        return staged[0].release
 
     def _tree(self, table: str | None) -> _Tree:
         address = store_bundle(self.settings.project, self.settings.jobs, self.settings.bundles)
@@ -204,6 +165,11 @@ class Stager:
             if source in catalog.streams:
                 inputs[str(source)] = ""
             else:
+                if source not in names and str(source) not in tree.live:
+                    raise UsageError(
+                        f"{name} reads {source}, which was never registered.",
+                        remedy="First: `penstock register`.",
+                    )
                 inputs[str(source)] = names.get(source) or tree.live[str(source)].revision
         how = how_built(table, decodes=catalog.stream_of(table) is not None)
         declared = declared_of(tree.found, name)

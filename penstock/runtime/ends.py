@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from typing import Any, Protocol
 
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from penstock.errors import UsageError
 from penstock.model.names import TableName
@@ -13,11 +15,14 @@ from penstock.runtime.delta_log import commit_metadata
 from penstock.runtime.register import show_revision
 from penstock.runtime.registry import Registry, State
 from penstock.runtime.staging import Promotion, Staging
-from penstock.runtime.swap import promoted, shown
+from penstock.runtime.swap import files_at, promoted, shown
 from penstock.runtime.writer import live_path, revision_path
 from penstock.settings import Settings
 
-__all__ = ["Forgetful", "delete_revision", "drop", "finish_swaps"]
+__all__ = ["Forgetful", "delete_revision", "drop", "finish_swaps", "referenced"]
+
+
+log = logging.getLogger("penstock.ends")
 
 
 class Forgetful(Protocol):
@@ -40,8 +45,7 @@ def drop(world: Forgetful, registry: Registry, arguments: dict[str, Any]) -> dic
         state = states.get((table, revision))
         if state is None:
             continue  # gone already, before a crash
-        was_live = any(p.revision == revision for p in staging.promotions(table))
-        if state in (State.LIVE, State.WARM) or was_live:
+        if state in (State.LIVE, State.WARM) or referenced(world.settings, table, revision):
             raise UsageError(
                 f"{table}@{revision} is {state}, not a candidate.",
                 remedy="A warm revision is given up with `penstock retire`.",
@@ -52,6 +56,20 @@ def drop(world: Forgetful, registry: Registry, arguments: dict[str, Any]) -> dic
         staging.forget(table, revision)
         done.append({"table": table, "revision": revision, "bytes": freed})
     return {"dropped": done}
+
+
+def referenced(settings: Settings, table: str, revision: str) -> bool:
+    """Whether any live log points at files of a revision, whatever the registry says."""
+    name = TableName.parse(table)
+    prefix = f"_revisions/{revision}/"
+    for one in (name, name.quarantine, name.late, name.outcomes):
+        path = live_path(settings.warehouse, one)
+        if not (path / "_delta_log").exists():
+            continue
+        version = DeltaTable(str(path)).version()
+        if any(file.startswith(prefix) for file in files_at(path, version)):
+            return True
+    return False
 
 
 def delete_revision(settings: Settings, name: TableName, revision: str) -> int:
@@ -78,8 +96,12 @@ def finish_swaps(settings: Settings, registry: Registry) -> list[str]:
         path = live_path(settings.warehouse, TableName.parse(live.table))
         if len(others) < 2 or not (path / "_delta_log").exists():
             continue
-        log_of = DeltaTable(str(path))
-        actual = shown(log_of, others)
+        try:
+            log_of = DeltaTable(str(path))
+            actual = shown(log_of, others)
+        except DeltaError as error:  # that table will be parked; the others must start
+            log.error("the live log of %s cannot be read: %s", live.table, error)
+            continue
         if actual is None or actual == live.revision:
             continue
         new = next(r for r in revisions if r.table == live.table and r.revision == actual)

@@ -31,6 +31,7 @@ class Holds:
         self._writers = writers
         self._workers = workers
         self._known: set[str] = set()
+        self._releasing: set[str] = set()  # told to go on, not yet done
 
     def look(self, held: Collection[str]) -> None:
         """Live tables that are held stand still; one that is no longer held catches up."""
@@ -40,14 +41,18 @@ class Holds:
                 self._known.add(name)
             elif name in self._known:
                 self._known.discard(name)
+                self._releasing.add(name)
                 worker.order(_SHOW_AGAIN)
+            if not worker.breach:
+                self._releasing.discard(name)
 
     def breaches(self) -> dict[str, str]:
         """Tables that a guard holds and nobody knows of yet, and why."""
+        aware = self._known | self._releasing | self._writers.held
         return {
             name: worker.breach
             for name, _, worker in self._live()
-            if worker.breach and name not in self._writers.held and name not in self._known
+            if worker.breach and name not in aware
         }
 
     def _live(self) -> Iterator[tuple[str, RevisionWriter, FollowWorker]]:

@@ -13,58 +13,32 @@ import queue
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
 
 from deltalake import DeltaTable
 
 from penstock.errors import NotRunning, PenstockError, UsageError, in_a_line
 from penstock.model.names import TableName
-from penstock.runtime.change import Change
 from penstock.runtime.delta_log import DeltaLog
 from penstock.runtime.ends import drop
+from penstock.runtime.exchange import Decision, differences, swap_beside, swap_table
 from penstock.runtime.follow import Follower
 from penstock.runtime.register import show_revision
-from penstock.runtime.registry import Registry, Revision, Task
+from penstock.runtime.registry import Registry, Revision, State, Task
 from penstock.runtime.repair import show_again
 from penstock.runtime.staging import Promotion, Staging
-from penstock.runtime.swap import brought_up, difference, promoted, swap
-from penstock.runtime.worker import FollowWorker, Standstill
-from penstock.runtime.writer import RevisionWriter, live_path
-from penstock.settings import Settings
+from penstock.runtime.standing import STAND_SECONDS, Move, World, standing
+from penstock.runtime.swap import promoted
+from penstock.runtime.worker import Standstill
+from penstock.runtime.writer import live_path
 
 __all__ = ["OPERATIONS", "Operator", "World"]
 
 log = logging.getLogger("penstock.operate")
 
 _TRIES, _PAUSE = 60, 2.0  # for the registry to come back
-STAND_SECONDS = 120.0  # for a worker to finish the batch it has in hand
-
-
-class World(Protocol):
-    """What operations need of the streams that run."""
-
-    settings: Settings
-    token: int
-
-    def revision(self, table: str, revision: str) -> Revision: ...
-    def live(self, table: str) -> Revision: ...
-    def worker(self, table: str, revision: str) -> FollowWorker: ...
-    def forget(self, table: str, revision: str) -> None: ...
-    def restart(self, table: str, revision: str) -> None: ...
-    def writer(self, table: str, revision: str) -> tuple[RevisionWriter, tuple[str, ...]]: ...
-
-
-@dataclass(frozen=True)
-class Move:
-    """A live table that is to show another revision."""
-
-    table: str
-    old: Revision
-    new: Revision
 
 
 class Operator:
@@ -117,71 +91,15 @@ class Operator:
         return OPERATIONS[task.verb](self._world, registry, task.arguments)
 
 
-# --- standing still -----------------------------------------------------------------------------
-@contextmanager
-def _standing(world: World, moves: list[Move]) -> Iterator[dict[tuple[str, str], Standstill]]:
-    """Both revisions of every table, at the same input; let go at the end, whatever happens.
-
-    The new one comes to a stand first, so the old one, which reads all there is when it comes to
-    a stand, is never behind it. Then the new one reads exactly as far. Where the input is itself
-    among the tables, it stands already, and each side reads its own input to the end.
-    """
-    stands: dict[tuple[str, str], Standstill] = {}
-    among = {move.table for move in moves}
-    try:
-        for move in moves:
-            for revision in (move.new, move.old):
-                stand = Standstill(world.worker(move.table, revision.revision))
-                stands[move.table, revision.revision] = stand
-                stand.arrived(STAND_SECONDS)
-        for move in moves:
-            _align(move, stands, among)
-        yield stands
-    finally:
-        for stand in stands.values():
-            stand.let_go()
-
-
-def _align(move: Move, stands: Mapping[tuple[str, str], Standstill], among: set[str]) -> None:
-    old = stands[move.table, move.old.revision]
-    new = stands[move.table, move.new.revision]
-
-    def reach(follower: Follower) -> dict[str, int]:
-        follower.advance()
-        return follower.stand()
-
-    reached: dict[str, int] = old.call(reach)
-    same = {name: at for name, at in reached.items() if name not in among}
-
-    def follow(follower: Follower) -> dict[str, int]:
-        ends = {i.name: i.source.log.version for i in follower.inputs.values()}
-        until = {name: same.get(name, end) for name, end in ends.items()}
-        behind = {n: at for n, at in follower.positions.items() if at > until[n]}
-        if behind:
-            raise UsageError(
-                f"{move.table}@{move.new.revision} has read further than what is live: {behind}.",
-                remedy="Let the live revision catch up (`penstock streams`), then try again.",
-            )
-        follower.advance(until)
-        return follower.stand()
-
-    followed: dict[str, int] = new.call(follow)
-    short = [name for name, at in same.items() if followed.get(name) != at]
-    if short:
-        raise PenstockError(
-            f"{move.table}@{move.new.revision} is behind the live revision in {', '.join(short)}.",
-            remedy="Wait until it has caught up: `penstock stage --status`.",
-        )
-
-
 # --- operations -----------------------------------------------------------------------------
 def _pin(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[str, Any]:
     """Versions of both revisions of each table that have taken in the same input."""
+    live = _live(registry)
     moves = [
-        Move(table, world.live(table), world.revision(table, revision))
+        Move(table, world.revision(table, live[table]), world.revision(table, revision))
         for table, revision in arguments["to"]
     ]
-    with _standing(world, moves) as stands:
+    with standing(world, moves) as stands:
         return {
             "pins": {
                 move.table: {
@@ -191,6 +109,11 @@ def _pin(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[st
                 for move in moves
             }
         }
+
+
+def _live(registry: Registry) -> dict[str, str]:
+    """What is live now; what runs knows it only as of its last look."""
+    return {r.table: r.revision for r in registry.revisions(states=(State.LIVE,))}
 
 
 def _pinned(stand: Standstill, revision: Revision) -> dict[str, Any]:
@@ -215,44 +138,49 @@ def _pinned(stand: Standstill, revision: Revision) -> dict[str, Any]:
 def _swap(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[str, Any]:
     """Let each live table show the revision named, in order; each in one commit."""
     staging = Staging(registry)
-    held = set(staging.holds()) & {table for table, _ in arguments["to"]}
-    if held:
-        table = min(held)
-        raise UsageError(f"{table} is held.", remedy=f"First: `penstock release {table}`.")
-    moves = _decided(world, arguments["to"], arguments["expected"])
-    known_of: dict[str, Any] = {f.name: arguments.get(f.name) for f in fields(_Decision)}
-    decision = _Decision(**known_of)
+    moves = _decided(world, registry, arguments["to"], arguments["expected"])
+    _refuse_held(staging, moves)
+    known_of: dict[str, Any] = {f.name: arguments.get(f.name) for f in fields(Decision)}
+    decision = Decision(**known_of)
     scratch = world.settings.run / "swap"
     began = time.monotonic()
-    known = {move.table: _differences(world, move, scratch) for move in moves}
-    prepared, done = time.monotonic() - began, []
+    known = {move.table: differences(world, move, scratch) for move in moves}
+    stood, done = time.monotonic(), []
     try:
-        with _standing(world, moves) as stands:
-            held_since = time.monotonic()
+        with standing(world, moves) as stands:
+            _refuse_held(staging, moves)  # while the difference was computed
             for move in moves:
-                done.append(_swap_one(stands, move, known[move.table], decision))
+                told = swap_table(stands, move, known[move.table], decision)
+                # Before anything else can go wrong: the log shows it, so the registry has to know.
                 _note(world, staging, move, decision)
-            held_for = time.monotonic() - held_since
+                told["beside"] = swap_beside(stands, move, known[move.table], decision)
+                done.append(told)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return {
         "tables": done,
-        "prepared_seconds": round(prepared, 3),
-        "held_seconds": round(held_for if moves else 0.0, 3),
+        "prepared_seconds": round(stood - began, 3),
+        "held_seconds": round(time.monotonic() - stood, 3),
     }
 
 
+def _refuse_held(staging: Staging, moves: list[Move]) -> None:
+    held = set(staging.holds()) & {move.table for move in moves}
+    if held:
+        table = min(held)
+        raise UsageError(f"{table} is held.", remedy=f"First: `penstock release {table}`.")
+
+
 def _decided(
-    world: World, wanted: list[tuple[str, str]], expected: Mapping[str, str]
+    world: World, registry: Registry, wanted: list[tuple[str, str]], expected: Mapping[str, str]
 ) -> list[Move]:
     """What was decided, each table after those it reads; nothing else may be live since then."""
-    moves = []
+    moves, live = [], _live(registry)
     for table, revision in wanted:
-        live = world.live(table).revision
-        if live not in (revision, expected[table]):
+        if live.get(table) not in (revision, expected[table]):
             raise UsageError(
-                f"{table} shows revision {live} by now, not {expected[table]}: somebody else "
-                "promoted it meanwhile.",
+                f"{table} shows revision {live.get(table)} by now, not {expected[table]}: "
+                "somebody else promoted it meanwhile.",
                 remedy=f"See `penstock releases {table}`, then compare again.",
             )
         old, new = world.revision(table, expected[table]), world.revision(table, revision)
@@ -260,90 +188,7 @@ def _decided(
     return moves
 
 
-_Known = dict[str, tuple[Change, int, int]]
-
-
-def _differences(world: World, move: Move, scratch: Path) -> _Known:
-    """The difference of a table and of those beside it, while everything goes on."""
-    olds = _writers(world.worker(move.table, move.old.revision))
-    news = _writers(world.worker(move.table, move.new.revision))
-    found = {}
-    for name, old in olds.items():
-        new, at = news[name], old.log.version
-        until = new.log.version
-        found[name] = (difference(old, at, new, until, scratch), at, until)
-    return found
-
-
-def _writers(worker: FollowWorker) -> dict[str, RevisionWriter]:
-    context = worker.context
-    if context is None:
-        raise UsageError(
-            f"{worker.name} is {worker.state}: {worker.error or 'not yet running'}.",
-            remedy="See `penstock streams`.",
-        )
-    return {
-        "table": context.writer,
-        "quarantine": context.broken,
-        "late": context.late,
-        "outcomes": context.outcomes,
-    }
-
-
-@dataclass(frozen=True)
-class _Decision:
-    """What was decided about a release, as its commits and the registry keep it."""
-
-    verb: str
-    release: str
-    who: str
-    why: str
-    report: str
-    keep_warm_seconds: float | None
-
-    def info(self, move: Move) -> dict[str, Any]:
-        return {
-            "operation": f"PENSTOCK {self.verb.upper()}",
-            "replaced": move.old.revision,
-            "code": move.new.bundle,
-            **asdict(self),
-        }
-
-
-def _swap_one(
-    stands: Mapping[tuple[str, str], Standstill], move: Move, known: _Known, decision: _Decision
-) -> dict[str, Any]:
-    """Swap a table and those beside it; what a crash left swapped already is left as it is."""
-    olds = _writers(stands[move.table, move.old.revision].worker)
-    new_stand = stands[move.table, move.new.revision]
-    news = _writers(new_stand.worker)
-    keys = new_stand.call(lambda follower: follower.context.definition.keys)
-    told: dict[str, Any] = {
-        "table": move.table,
-        "from": move.old.revision,
-        "to": move.new.revision,
-    }
-    for name, old in olds.items():
-        if old.live is None:
-            continue
-        new, began = news[name], time.monotonic()
-        change, old_version, new_version = known[name]
-        net = brought_up(change, old, old_version, new, new_version)
-        ready = time.monotonic()
-        old.catch_up_mirror()
-        by = keys if name == "table" else ()
-        version = swap(old.live, new, net, by, decision.info(move))
-        new.show(old.hide())
-        if name == "table":
-            told["version"] = version
-            told["changed"] = net.rows
-            told["files"] = len(new.log.snapshot().file_uris())
-            told["update_seconds"] = round(ready - began, 3)
-            told["commit_seconds"] = round(time.monotonic() - ready, 3)
-    return told
-
-
-def _note(world: World, staging: Staging, move: Move, decision: _Decision) -> None:
+def _note(world: World, staging: Staging, move: Move, decision: Decision) -> None:
     """Write down that a table was swapped: in the registry and in the manifest."""
     live = live_path(world.settings.warehouse, TableName.parse(move.table))
     version = DeltaTable(str(live)).transaction_version(promoted(move.new.revision)) or 0
@@ -368,22 +213,32 @@ def _note(world: World, staging: Staging, move: Move, decision: _Decision) -> No
 
 def _repair(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[str, Any]:
     """Let a live table that a stranger wrote to show its revision again."""
-    table = arguments["table"]
-    revision = world.live(table)
-    writer, keys = world.writer(table, revision.revision)
-    live = DeltaLog.take(live_path(world.settings.warehouse, TableName.parse(table)), world.token)
+    table, part = arguments["table"], arguments.get("part", "table")
+    revision = _live(registry)[table]
+    name = TableName.parse(table)
+    path = live_path(world.settings.warehouse, name if part == "table" else getattr(name, part))
     info = {
         "operation": "PENSTOCK REPAIR",
         "verb": "repair",
-        "replaced": revision.revision,
+        "replaced": revision,
         "release": "",
         "report": "",
         "keep_warm_seconds": None,
         "who": arguments["who"],
         "why": arguments["why"],
     }
-    told = show_again(writer, live, keys, info, world.settings.run / "swap")
-    world.restart(table, revision.revision)
+    worker = world.running(table, revision)
+    stand = Standstill(worker) if worker is not None else None
+    try:
+        if stand is not None:
+            stand.arrived(STAND_SECONDS)
+        writer, keys = world.writer(table, revision, part)
+        live = DeltaLog.take(path, world.token)
+        told = show_again(writer, live, keys, info, world.settings.run / "swap")
+    finally:
+        if stand is not None:
+            stand.let_go()
+    world.restart(table, revision)
     return {"table": table, **told}
 
 

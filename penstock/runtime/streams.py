@@ -217,6 +217,10 @@ class Streams:
             self._operator.start()
         return self._operator
 
+    def keep(self, answer: tuple[int, dict[str, Any], bool]) -> None:
+        """An answer that could not be told is told later."""
+        self._answers.put(answer)
+
     def answers(self) -> list[tuple[int, dict[str, Any], bool]]:
         """Tasks that were carried out since the last time: number, result, failed."""
         found = []
@@ -373,10 +377,11 @@ _LONGEST_HOLD = dt.timedelta(seconds=5)  # of rows in memory: a crash has them r
 def _waits(revision: Revision, definition: Table) -> dt.timedelta | None:
     """How long new input may wait: as registered last, which may be after the bundle was made.
 
-    A candidate has to catch up, so it runs by itself even where the table does not.
+    Candidate and warm revisions run by themselves even where the table does not: they have to be
+    there when they are wanted.
     """
     waits = waiting_time(revision.declared.get("freshness", definition.freshness))
-    return _SELDOM if waits is None and revision.state == State.CANDIDATE else waits
+    return _SELDOM if waits is None and revision.state != State.LIVE else waits
 
 
 def _table(catalog: Catalog, name: TableName) -> Table:

@@ -172,13 +172,24 @@ class Supervisor:
             for table, reason in streams.breaches().items():
                 self.staging.hold(table, reason, "a guard")
             streams.hand_out(self.registry.tasks())
-            for task, result, failed in streams.answers():
-                self.registry.finish(task, result, failed=failed)
+            self._tell_answers(streams)
             self._beat("running")
         except PenstockError as error:
             log.warning("%s", error)
         except Exception:
             log.exception("a round failed; the next one tries again")
+
+    def _tell_answers(self, streams: Streams) -> None:
+        found = streams.answers()
+        while found:
+            task, result, failed = found[0]
+            try:
+                self.registry.finish(task, result, failed=failed)
+            except BaseException:
+                for answer in found:  # what was done must not be done again
+                    streams.keep(answer)
+                raise
+            found.pop(0)
 
     def _require_spark(self, session: SparkSession) -> None:
         """Without its JVM this process can do nothing: leave, so that a standby takes over."""

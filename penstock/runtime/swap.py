@@ -28,13 +28,14 @@ from deltalake import DeltaTable
 from penstock.runtime.change import Change
 from penstock.runtime.delta_log import Action, DeltaLog, read_commit
 from penstock.runtime.files import removal, write_changes
-from penstock.runtime.relate import quoted
+from penstock.runtime.relate import matching, minus, quoted
 from penstock.runtime.source import new_batches
 from penstock.runtime.writer import RevisionWriter
 
 __all__ = ["brought_up", "difference", "files_at", "promoted", "shown", "swap"]
 
 _EVER = 1 << 62
+_FEATURES_READER, _FEATURES_WRITER = 3, 7  # from these versions on features are listed by name
 
 
 # --- which files a version has ----------------------------------------------------------------
@@ -122,8 +123,22 @@ def _adapted(duck: duckdb.DuckDBPyConnection, old: pa.Schema, new: pa.Schema) ->
             yield f"cast(null as {types[field.name]}) as {name}"
         elif old.field(field.name).type == field.type:
             yield name
-        else:
+        elif _castable(duck, old.field(field.name), types[field.name]):
             yield f"try_cast({name} as {types[field.name]}) as {name}"
+        else:
+            yield f"cast(null as {types[field.name]}) as {name}"
+
+
+def _castable(duck: duckdb.DuckDBPyConnection, old: pa.Field, wanted: str) -> bool:
+    """Whether there is a way from one type to another at all, such as from a struct to a struct."""
+    duck.register("one_field", pa.schema([old]).empty_table())
+    try:
+        duck.execute(f"select try_cast({quoted(old.name)} as {wanted}) from one_field")  # noqa: S608
+    except duckdb.Error:
+        return False
+    finally:
+        duck.unregister("one_field")
+    return True
 
 
 def adapted_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -151,7 +166,27 @@ def brought_up(
     since_old = _since(old, old_version)
     went = since_old.gone if since_old.gone is not None else since_old.added.slice(0, 0)
     undone = Change(adapted_rows(went, new.schema), adapted_rows(since_old.added, new.schema))
-    return Change.joined(new.schema, [known, since_new, undone])
+    since = Change.joined(new.schema, [since_new, undone])
+    assert known.gone is not None  # noqa: S101
+    gone = since.gone if since.gone is not None else new.schema.empty_table()
+    return Change(
+        pa.concat_tables([_less(known.added, gone), _less(since.added, known.gone)]),
+        pa.concat_tables([_less(known.gone, since.added), _less(gone, known.added)]),
+    )
+
+
+def _less(rows: pa.Table, few: pa.Table) -> pa.Table:
+    """``minus``, cheap where one side is small and little of it is in the other."""
+    if not rows.num_rows or not few.num_rows:
+        return rows
+    small, big = (rows, few) if rows.num_rows <= few.num_rows else (few, rows)
+    met = matching(big, small)
+    if not met.num_rows:
+        return rows
+    if rows is small:
+        return minus(rows, met)
+    rest = matching(rows, small, within=False)
+    return pa.concat_tables([rest, minus(met, few)])
 
 
 def _since(writer: RevisionWriter, version: int) -> Change:
@@ -185,23 +220,55 @@ def swap(
         change: what differs from the rows it shows now, in the columns of ``new``.
         keys: by which readers of the change feed are told of updates.
     """
-    prefix = f"_revisions/{new.revision}/"
-    current = files_at(live.path, live.version)
-    told = write_changes(change, keys, live.path)
-    # Without a change file readers of the feed would take every file for new rows: then no file
-    # changed any data, and that is what its action says.
-    changed = bool(told)
-    removes = [removal(path, add["size"], changed=changed) for path, add in current.items()]
-    adds = [
-        {"add": {**add, "path": prefix + path, "dataChange": changed}}
-        for path, add in files_at(new.path, new.log.version).items()
-    ]
-    with live.lock:
+    with new.log.lock, live.lock:  # one version of each, whatever else is asked of them
+        reached = new.log.version
+        prefix = f"_revisions/{new.revision}/"
+        current = files_at(live.path, live.version)
+        wanted = {prefix + path: add for path, add in files_at(new.path, reached).items()}
+        told = write_changes(change, keys, live.path)
+        # Without a change file readers of the feed would take every file for new rows: then no
+        # file changed any data, and that is what its action says.
+        changed = bool(told)
+        removes = [
+            removal(path, add["size"], changed=changed)
+            for path, add in current.items()
+            if path not in wanted  # a commit must not name a file twice
+        ]
+        adds = [
+            {"add": {**add, "path": path, "dataChange": changed}}
+            for path, add in wanted.items()
+            if path not in current
+        ]
         return live.commit(
             [*_new_schema(live.path, new), *removes, *adds, *told],
-            {new.marker: new.log.version, promoted(new.revision): live.version + 1},
-            {**info, "revision": new.revision, "revision_version": new.log.version},
+            {new.marker: reached, promoted(new.revision): live.version + 1},
+            {**info, "revision": new.revision, "revision_version": reached},
         )
+
+
+def _protocol(live: DeltaTable, new: DeltaTable) -> list[Action]:
+    """What readers and writers have to know of the new columns, where live does not say it yet.
+
+    Both tables were made with the same properties, so what a revision's log asks for is enough.
+    """
+    old, wanted = live.protocol(), new.protocol()
+    readers = set(old.reader_features or ()) | set(wanted.reader_features or ())
+    writers = set(old.writer_features or ()) | set(wanted.writer_features or ())
+    least = max(old.min_reader_version, wanted.min_reader_version)
+    most = max(old.min_writer_version, wanted.min_writer_version)
+    same = (
+        (least, most) == (old.min_reader_version, old.min_writer_version)
+        and readers == set(old.reader_features or ())
+        and writers == set(old.writer_features or ())
+    )
+    if same:
+        return []
+    told: Action = {"minReaderVersion": least, "minWriterVersion": most}
+    if least >= _FEATURES_READER:
+        told["readerFeatures"] = sorted(readers)
+    if most >= _FEATURES_WRITER:
+        told["writerFeatures"] = sorted(writers)
+    return [{"protocol": told}]
 
 
 def _new_schema(live: Path, new: RevisionWriter) -> list[Action]:
@@ -212,6 +279,7 @@ def _new_schema(live: Path, new: RevisionWriter) -> list[Action]:
         return []
     known = table.metadata()
     return [
+        *_protocol(table, other),
         {
             "metaData": {
                 "id": str(known.id),
@@ -223,5 +291,5 @@ def _new_schema(live: Path, new: RevisionWriter) -> list[Action]:
                 "configuration": dict(known.configuration),
                 "createdTime": known.created_time,
             }
-        }
+        },
     ]

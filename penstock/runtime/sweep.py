@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 
 from penstock.model.names import TableName
-from penstock.runtime.ends import Forgetful, delete_revision
+from penstock.runtime.ends import Forgetful, delete_revision, referenced
 from penstock.runtime.registry import Registry, State
 from penstock.runtime.staging import Staging
 from penstock.settings import Settings
@@ -47,6 +47,9 @@ class Sweep:
                 staging.move(table, revision, to=State.RETIRED)
                 log.info("%s@%s was warm for as long as promised: retired", table, revision)
         for table, revision in staging.droppable(self._keep):
+            if referenced(self._settings, table, revision):
+                log.error("%s@%s is retired, and live still shows it", table, revision)
+                continue
             self._streams.forget(table, revision)
             freed = delete_revision(self._settings, TableName.parse(table), revision)
             staging.forget(table, revision)

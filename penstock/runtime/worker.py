@@ -88,6 +88,7 @@ class Standstill:
         self._calls: queue.Queue[tuple[Callable[[Follower], Any], Future[Any]] | None]
         self._calls = queue.Queue()
         self._here: Future[None] = Future()
+        self.lapsed = False
         worker.order(Order(self._stand, lambda result: None, self._never_came))
 
     def arrived(self, seconds: float) -> None:
@@ -103,9 +104,18 @@ class Standstill:
 
     def call(self, what: Callable[[Follower], Any]) -> Any:
         """Have something done by the thread that stands, and wait for what it comes to."""
+        self.require()
         answer: Future[Any] = Future()
         self._calls.put((what, answer))
         return answer.result(_LONGEST_CALL)
+
+    def require(self) -> None:
+        """Raise if it does not stand any more."""
+        if self.lapsed:
+            raise PenstockError(
+                f"{self.worker.name} was left standing for too long and went on.",
+                remedy="Try again; if it stays so, the difference is too big for this machine.",
+            )
 
     def let_go(self) -> None:
         self._calls.put(None)
@@ -120,6 +130,7 @@ class Standstill:
             try:
                 given = self._calls.get(timeout=self._patience)
             except queue.Empty:
+                self.lapsed = True
                 log.warning("%s was left standing: it goes on", self.worker.name)
                 return {}
             if given is None:
@@ -128,6 +139,7 @@ class Standstill:
             try:
                 answer.set_result(what(follower))
             except BaseException as error:
+                self.lapsed = True
                 answer.set_exception(error)
                 raise  # half way through something: the follower is made anew
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError, UsageError
 from penstock.model.names import TableName
-from penstock.runtime.registry import Revision, State
+from penstock.runtime.registry import Revision
 from penstock.runtime.worker import FollowWorker
 from penstock.runtime.writer import RevisionWriter
 
@@ -37,12 +37,6 @@ class RunningWorld:
                 remedy="See `penstock releases`.",
             ) from None
 
-    def live(self, table: str) -> Revision:
-        for (name, _), known in self._streams.writers.revisions.items():
-            if name == table and known.state == State.LIVE:
-                return known
-        raise UsageError(f"{table} is not live.", remedy="See `penstock tables`.")
-
     def worker(self, table: str, revision: str) -> FollowWorker:
         """The worker of a revision; one that is starting, as after a crash, is waited for."""
         own, deadline = f"{table}@{revision}", time.monotonic() + _STARTING
@@ -56,9 +50,22 @@ class RunningWorld:
                 raise UsageError(f"{own} is {state}.", remedy="See `penstock streams`.")
             time.sleep(0.2)
 
-    def writer(self, table: str, revision: str) -> tuple[RevisionWriter, tuple[str, ...]]:
-        """The writer of a revision, without asking its live log, and the table's keys."""
+    def running(self, table: str, revision: str) -> FollowWorker | None:
+        """The worker of a revision if it runs."""
+        worker = self._streams.workers.get(f"{table}@{revision}")
+        runs = isinstance(worker, FollowWorker) and worker.state == "running"
+        return worker if runs and isinstance(worker, FollowWorker) else None
+
+    def writer(
+        self, table: str, revision: str, part: str
+    ) -> tuple[RevisionWriter, tuple[str, ...]]:
+        """The writer of a revision or of what lies beside it, and the keys of its rows.
+
+        Opened without a look at the live log, if it has to be: that may be damaged.
+        """
         known = self.revision(table, revision)
+        if part != "table":
+            return self._streams.writers.unshown(known, part), ()
         keys = self._streams.catalog(known.bundle).tables[TableName.parse(table)].keys
         return self._streams.writers.unshown(known), keys
 

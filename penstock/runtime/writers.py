@@ -50,14 +50,17 @@ class Writers:
         """That of its quarantine, late or outcomes table."""
         return self._one(revision, getattr(TableName.parse(revision.table), word), _BESIDE[word])
 
-    def unshown(self, revision: Revision) -> RevisionWriter:
-        """The writer of a revision, opened without a look at the live log if it has to be."""
+    def unshown(self, revision: Revision, part: str = "table") -> RevisionWriter:
+        """The writer of a revision, opened without a look at the live log if it has to be.
+
+        Such a one is not kept: it shows nothing until it is told to.
+        """
+        name, schema = TableName.parse(revision.table), self._schema(revision)
+        if part != "table":
+            name, schema = getattr(name, part), _BESIDE[part]
         with self._opening:
-            key = (revision.table, revision.revision)
-            if key not in self._tables:
-                name = TableName.parse(revision.table)
-                self._tables[key] = self._made(revision, name, self._schema(revision), live=False)
-            return self._tables[key]
+            known = self._tables.get((str(name), revision.revision))
+            return known or self._made(revision, name, schema, live=False)
 
     def all(self) -> Iterator[tuple[str, str, RevisionWriter]]:
         """Table, revision and writer, of those that are open."""
@@ -107,7 +110,12 @@ class Writers:
         path = live_path(self._warehouse, name)
         known = [r for table, r in self.revisions if table == revision.table]
         if len(known) > 1 and (path / "_delta_log").exists():
-            actual = shown(DeltaTable(str(path)), known)
+            log = DeltaTable(str(path))
+            actual = shown(log, known)
             if actual is not None:
                 return actual == revision.revision
+            # Never swapped: then it shows the one that was ever mirrored into it.
+            mirrored = [r for r in known if log.transaction_version(f"mirror:{r}") is not None]
+            if mirrored:
+                return revision.revision in mirrored
         return revision.state == State.LIVE

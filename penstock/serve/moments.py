@@ -52,7 +52,7 @@ def read(at: str) -> Moment:
     word, _, number = at.partition(":")
     if at.lower() in ("candidate", "warm", "live"):
         return Moment(at.lower())
-    if word.lower() == "version" and number.isdigit():
+    if word.lower() == "version" and re.fullmatch(r"[0-9]{1,18}", number):
         return Moment(version=int(number))
     try:
         time = dt.datetime.fromisoformat(at.upper())

@@ -113,7 +113,7 @@ def _mirror(where: str, _: str) -> None:
 
 
 def _swap(where: str, verb: str) -> None:
-    from penstock.runtime import operate
+    from penstock.runtime import exchange, operate
 
     def mine(part: str) -> Callable[..., bool]:
         def test(live: Any, new: Any, change: Any, keys: Any, info: Any) -> bool:
@@ -123,16 +123,16 @@ def _swap(where: str, verb: str) -> None:
         return test
 
     if where == "prepared":
-        before(operate, "_standing")
+        before(operate, "standing")
     elif where == "standing":
-        before(operate, "_swap_one", lambda s, m, k, decision: decision.verb == verb)
+        before(operate, "swap_table", lambda s, m, k, decision: decision.verb == verb)
     elif where == "note-before":
         before(operate, "_note", lambda w, s, m, decision: decision.verb == verb)
     elif where == "noted":
         before(operate, "show_revision")
     else:
         part, _, point = where.partition("-")
-        (before if point == "before" else after)(operate, "swap", mine(part))
+        (before if point == "before" else after)(exchange, "swap", mine(part))
 
 
 def _backfill(where: str, _: str) -> None:

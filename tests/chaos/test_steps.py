@@ -26,7 +26,7 @@ from penstock.cli.asking import ask
 from penstock.platform.stack import Stack
 from penstock.reprocess.comparison import Wishes
 from penstock.reprocess.release import Releases
-from penstock.reprocess.stage import statuses
+from penstock.reprocess.status import statuses
 from penstock.runtime.registry import Registry
 from penstock.runtime.swap import files_at
 from tests.chaos.doomed import STEPS
@@ -138,7 +138,7 @@ def feed(world: World) -> None:
     sender = Feed(world.settings)
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     start = now - dt.timedelta(minutes=10)
-    world.span = (start - dt.timedelta(minutes=1), start + dt.timedelta(minutes=8))
+    world.span = (start - dt.timedelta(minutes=1), start + dt.timedelta(minutes=9))
     for number in range(2000):
         at = start + dt.timedelta(milliseconds=250 * number)
         sender.send(f"T{number % 9}", size=13 if number % 11 == 0 else 1 + number % 90, at=at)

@@ -22,7 +22,8 @@ from penstock.platform.stack import Stack
 from penstock.reprocess.comparison import Expected, Wishes
 from penstock.reprocess.plan import build_plan
 from penstock.reprocess.release import NotWithin, Releases
-from penstock.reprocess.stage import Request, Stager, statuses
+from penstock.reprocess.stage import Request, Stager
+from penstock.reprocess.status import statuses
 from penstock.runtime.registry import Registry
 from penstock.serve.query import run_query
 from tests.live import Feed, Supervised, wait_for

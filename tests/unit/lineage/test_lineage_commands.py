@@ -104,6 +104,20 @@ def test_tables_are_shown_as_a_tree_and_as_json(typed, filled):
     assert "made from\n└─ bronze.events" in typed("lineage", "silver.events").stdout
 
 
+def test_a_table_may_be_spelled_as_in_a_query(typed, filled, tmp_path):
+    wanted = typed("lineage", "gold.sums").stdout
+    assert typed("lineage", "GOLD.Sums").stdout == wanted
+    assert "1 event " in typed("lineage", "GOLD.Sums", "--emit").stderr
+    file = tmp_path / "one.svg"
+    typed("lineage", "GOLD.Sums", "--svg", str(file))
+    assert "asked" in file.read_text().partition("</style>")[2]
+    version = filled.gold.live.version
+    told = typed("lineage", f"gold.sums@version:{version}", "k=a")
+    assert told.stdout.startswith(f"gold.sums@version:{version}\n")
+    early = typed("lineage", "gold.sums@version:0", "k=a").exception
+    assert isinstance(early, UsageError)
+
+
 def test_a_picture_is_written(typed, filled, tmp_path):
     file = tmp_path / "tables.svg"
     told = typed("lineage", "gold.sums", "--svg", str(file))

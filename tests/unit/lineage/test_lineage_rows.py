@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from lineage_world import EVENTS, SUMS, TOTALS, World, at, entry, rewrite
 
-from penstock.errors import UsageError
+from penstock.errors import QueryRefused, UsageError
 from penstock.lineage.revisions import Revisions
 from penstock.lineage.tell import told
 from penstock.lineage.trace import trace
@@ -413,6 +413,21 @@ def test_data_cannot_drive_the_terminal(world):
     world.follow(world.send(("\x1b[31mred", 1, 0)))
     found = trace(world.settings, NOBODY, "silver.events", [("v", "1")])
     assert not any("\x1b" in line for line in told(found))
+
+
+def test_a_long_value_is_cut_in_words_and_whole_in_json(world):
+    world.follow(world.send(("x" * 5000, 1, 0)))
+    found = trace(world.settings, NOBODY, "silver.events", [("v", "1")])
+    assert max(map(len, told(found))) < 400
+    assert found.as_dict()["rows"][0]["row"]["k"] == "x" * 5000
+
+
+def test_a_file_that_is_gone_is_an_error_in_words(world):
+    world.follow(world.send(("a", 1, 0)))
+    for file in world.silver.path.glob("part-*.parquet"):
+        file.unlink()
+    with pytest.raises(QueryRefused, match="looking through the files"):
+        trace(world.settings, NOBODY, "silver.events", [("v", "1")])
 
 
 def test_the_module_in_the_bundle_is_named_where_it_is(world):
