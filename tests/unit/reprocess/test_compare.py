@@ -33,10 +33,10 @@ class Tables:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def side(self, revision: str, rows: list[dict], *, schema=SCHEMA, late=()) -> Side:
+    def side(self, revision, rows, *, schema=SCHEMA, late=(), status="late") -> Side:
         writer = self._written("gold.x", revision, pa.Table.from_pylist(rows, schema))
         lines = pa.Table.from_pylist(
-            [{"row_id": "r", "source": "s", "window_start": at, "status": "late"} for at in late],
+            [{"row_id": "r", "source": "s", "window_start": at, "status": status} for at in late],
             late_lines.SCHEMA,
         )
         beside = self._written("late.gold_x", revision, lines)
@@ -183,3 +183,47 @@ def test_the_page_escapes_what_comes_from_outside(tables):
     assert "<script" not in page
     assert "&lt;script&gt;" in page
     assert "<svg" in page
+
+
+def test_a_key_that_is_there_twice_shows(tables):
+    one = tables.side("o", [row("a", 1)])
+    many = tables.side("n", [row("a", 1), row("a", 1), row("a", 1)])
+    assert tables.compare(one, many).counts["only_new"] == 2
+    assert tables.compare(many, one).counts["only_old"] == 2
+
+
+def test_expired_rows_settle_nothing(tables):
+    at = START + dt.timedelta(minutes=1)
+    old = tables.side("o", [row("a", 1, n=1)], late=[at], status="expired")
+    new = tables.side("n", [row("a", 1, n=999)])
+    assert tables.compare(old, new).unexpected == 1
+
+
+def test_retyped_columns_are_compared_as_far_as_they_go(tables):
+    text = SCHEMA.set(2, pa.field("n", pa.string()))
+    old = tables.side("o", [row("a", 1, n=5), row("b", 1, n=6)])
+    new = tables.side("n", [row("a", 1, n="5"), row("b", 1, n="one")], schema=text)
+    report = tables.compare(old, new)
+    assert (report.counts["equal"], report.counts["differs"]) == (1, 1)
+    back = tables.compare(new, old)
+    assert (back.counts["equal"], back.counts["differs"]) == (1, 1)
+
+
+def test_a_roll_up_does_not_hide_rows_that_can_be_matched(tables):
+    old = tables.side("o", [row("a", 1, n=1), row("a", 2, n=9)])
+    new = tables.side("n", [row("a", 1, n=9), row("a", 2, n=1)])
+    rolled = tables.compare(old, new, Wishes(rollup=Rollup("k", "sum(n) as n")))
+    assert rolled.unexpected == 2
+
+
+def test_not_a_number_is_equal_to_itself(tables):
+    odd = float("nan")
+    old = tables.side("o", [row("a", 1, mean=odd), row("b", 1, mean=float("inf"))])
+    new = tables.side("n", [row("a", 1, mean=odd), row("b", 1, mean=float("inf"))])
+    assert tables.compare(old, new, Wishes(tolerances={"mean": 0.1})).within
+
+
+def test_a_tolerance_for_no_column_is_refused(tables):
+    side, other = (tables.side(name, [row("a", 1)]) for name in "on")
+    with pytest.raises(UsageError, match="no column median"):
+        tables.compare(side, other, Wishes(tolerances={"median": 1}))
