@@ -110,12 +110,8 @@ def _revision(live: Path, version: int) -> str:
     return ""
 
 
-def rebuilt(live: Path, keys: tuple[str, ...], until: int, *, forgiving: bool = False) -> Counter:
-    """What somebody has who applied the change feed by key, from the first version on.
-
-    Args:
-        forgiving: a stranger's rows may have had keys that were there already.
-    """
+def rebuilt(live: Path, keys: tuple[str, ...], until: int) -> Counter:
+    """What somebody has who applied the change feed by key, from the first version on."""
     held: dict[tuple, dict] = {}
     feed = pa.table(DeltaTable(str(live)).load_cdf(0, until).read_all())
     names = [n for n in feed.column_names if not n.startswith("_")]
@@ -128,8 +124,8 @@ def rebuilt(live: Path, keys: tuple[str, ...], until: int, *, forgiving: bool = 
         if row["_change_type"] in came:
             held[key] = {name: row[name] for name in names}
         else:
-            assert forgiving or key in held, f"{row['_change_type']} of no row: {key}"
-            held.pop(key, None)
+            assert key in held, f"{row['_change_type']} of no row: {key}"
+            del held[key]
     return bag(list(held.values()))
 
 
