@@ -219,7 +219,7 @@ def test_held_live_stands_still(world):
 
     staging = Staging(Registry(world.settings))
     staging.hold(GOLD, "a test", "me")
-    time.sleep(3)
+    wait_for("the hold to be carried out", lambda: _held(world))
     version = DeltaTable(str(world.live)).version()
     time.sleep(4)
     assert DeltaTable(str(world.live)).version() == version
@@ -255,6 +255,11 @@ def test_a_stranger_on_a_live_table_is_noticed_and_taken_back(world):
     held = rebuilt(world.live, ("ticker", "window_start"), table.version())
     assert held == bag(table.to_pyarrow_table())
     assert not any("STRANGER" in str(row) for row in held)
+
+
+def _held(world: World) -> bool:
+    beat = world.registry.heartbeat()
+    return any("live is held" in s.get("alarm", "") for s in beat.streams)
 
 
 def _parked(world: World) -> dict | None:
