@@ -83,7 +83,7 @@ def test_a_damaged_copy_is_made_again(spark, tmp_path, name):
     for source in case.schemas:
         kit.feed([make(dice, i, source) for i in range(12)], source)
     kit.follower.close()
-    (copy,) = (tmp_path / "scratch").glob("*.duckdb")
+    (copy,) = (tmp_path / "scratch").rglob("*.duckdb")
     copy.write_bytes(b"\0" * 4096)
     kit.restart()
     for source in case.schemas:

@@ -186,7 +186,9 @@ POLITE_ONLY = [
     "SELECT * FROM gold.stats AT (VERSION => 1)",
     "SELECT * FROM memory.gold.stats",
     "SELECT * FROM gold.\"../../secret\"",
-    "SELECT * FROM gold.\"stats@version:1\"",
+    "SELECT * FROM gold.\"stats@yesterday\"",
+    "SELECT * FROM gold.stats@version:99999",
+    "SELECT * FROM gold.stats@..",
     "SELECT " + "(" * 400 + "1" + "+1)" * 400,
 ]  # fmt: skip
 WALLED = READS_FILES + WRITES_FILES + CHANGES_SETTINGS
