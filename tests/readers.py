@@ -114,7 +114,7 @@ def rebuilt(live: Path, keys: tuple[str, ...], until: int) -> Counter:
     """What somebody has who applied the change feed by key, from the first version on."""
     held: dict[tuple, dict] = {}
     feed = pa.table(DeltaTable(str(live)).load_cdf(0, until).read_all())
-    names = [n for n in feed.column_names if not n.startswith("_")]
+    names = [field.name for field in DeltaTable(str(live), version=until).schema().fields]
     came = ("insert", "update_postimage")
     order = sorted(
         feed.to_pylist(), key=lambda r: (r["_commit_version"], r["_change_type"] in came)
