@@ -235,7 +235,7 @@ def test_held_live_stands_still(world):
 def test_a_stranger_on_a_live_table_is_noticed_and_taken_back(world):
     before = DeltaTable(str(world.live)).version()
     some = world.rows().slice(0, 3)
-    names = pa.array(["STRANGER"] * some.num_rows)
+    names = pa.array([f"STRANGER{n}" for n in range(some.num_rows)])
     stranger = some.set_column(some.column_names.index("ticker"), "ticker", names)
     write_deltalake(str(world.live), stranger, mode="append")
     parked = wait_for("the table to be parked", lambda: _parked(world))
