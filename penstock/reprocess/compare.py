@@ -8,7 +8,7 @@ idea of what a row is, are compared as bags or by a declared roll-up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from penstock.reprocess.compare_rows import (
     refuse_statements,
     said,
 )
-from penstock.reprocess.comparison import Rollup, Side, TableReport, Wishes
+from penstock.reprocess.comparison import Rollup, Side, TableReport, Wishes, column_diff
 from penstock.runtime.relate import quoted
 from penstock.runtime.swap import files_at
 
@@ -47,7 +47,7 @@ def compare_table(
         same_rows: False when a row of the one is not the same thing as a row of the other.
         point: the time column that late rows are listed by, of a timed table.
     """
-    columns = _column_diff(old.columns, new.columns)
+    columns = column_diff(old.columns, new.columns)
     common = [name for name in new.columns if name in old.columns]
     method = "by key" if keys else "as bags"
     if not same_rows:
@@ -91,14 +91,6 @@ def _about(side: Side) -> dict[str, Any]:
         "watermark": side.watermark,
         "files": len(files),
         "bytes": sum(file["size"] for file in files),
-    }
-
-
-def _column_diff(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, list[str]]:
-    return {
-        "added": [name for name in new if name not in old],
-        "dropped": [name for name in old if name not in new],
-        "retyped": [f"{n}: {old[n]} -> {new[n]}" for n in new if n in old and old[n] != new[n]],
     }
 
 

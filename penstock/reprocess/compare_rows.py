@@ -92,6 +92,17 @@ def by_key(duck: duckdb.DuckDBPyConnection, report: TableReport, matched: Matche
             on {on} and old._penstock_twin = new._penstock_twin""",  # noqa: S608
         "an expectation",
     )
+    report.counts, hits = _counted(duck)
+    report.expected = [
+        {"condition": e.condition, "reason": e.reason, "rows": hits.get(number, 0)}
+        for number, e in enumerate(wishes.expected)
+    ]
+    report.per_column = _per_column(duck, values, wishes)
+    report.worst = _worst(duck, keys, values)
+
+
+def _counted(duck: duckdb.DuckDBPyConnection) -> tuple[dict[str, int], dict[int, int]]:
+    """How many rows came to which verdict, and how many each expectation explains."""
     rows = duck.execute(
         "select _verdict, _apart, _meant, count(*) from compared group by all"
     ).fetchall()
@@ -112,13 +123,7 @@ def by_key(duck: duckdb.DuckDBPyConnection, report: TableReport, matched: Matche
             hits[meant_by] = hits.get(meant_by, 0) + number
         else:
             counts["unexpected"] += number
-    report.counts = counts
-    report.expected = [
-        {"condition": e.condition, "reason": e.reason, "rows": hits.get(number, 0)}
-        for number, e in enumerate(wishes.expected)
-    ]
-    report.per_column = _per_column(duck, values, wishes)
-    report.worst = _worst(duck, keys, values)
+    return counts, hits
 
 
 def _same(name: str, tolerance: float | None) -> str:

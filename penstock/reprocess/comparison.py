@@ -9,7 +9,16 @@ from typing import Any
 
 from penstock.runtime.swap import files_at
 
-__all__ = ["Expected", "Rollup", "Side", "TableReport", "Wishes"]
+__all__ = ["Expected", "Rollup", "Side", "TableReport", "Wishes", "column_diff"]
+
+
+def column_diff(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, list[str]]:
+    """Columns, by name and type, that came, went or changed their type."""
+    return {
+        "added": [name for name in new if name not in old],
+        "dropped": [name for name in old if name not in new],
+        "retyped": [f"{n}: {old[n]} -> {new[n]}" for n in new if n in old and old[n] != new[n]],
+    }
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -29,12 +29,12 @@ from pyspark.sql import functions as F
 
 from penstock.model.definition import Table
 from penstock.model.kinds import Group, Latest, Totals
-from penstock.model.windows import IntervalJoin, Session, Timed, Window
+from penstock.model.windows import Session, Timed, Window
 from penstock.runtime.batch import recompute
 from penstock.runtime.change import Change
 from penstock.runtime.delta_log import Action, DeltaLog
 from penstock.runtime.files import conform, spark_files, write_arrow
-from penstock.runtime.geometry import Geometry, geometry_of
+from penstock.runtime.geometry import Geometry, geometry_of, times_of
 from penstock.runtime.history import Piece, Recipe, Workshop
 from penstock.runtime.outcomes import SCHEMA as OUTCOMES
 from penstock.runtime.outcomes import Outcome
@@ -135,9 +135,9 @@ class HistoryBuilder:
         DeltaLog.create(into, schema, description=str(table.name))
         DeltaLog.create(beside, OUTCOMES, description=str(table.name.outcomes))
         self.shop = Workshop(self.path)
-        self._times = _times(table)
-        self._files = {a: p.files(self._times.get(a)) for a, p in self.inputs.items()}
         kind = table.kind
+        self._times = times_of(kind, list(table.inputs)) if isinstance(kind, Timed) else {}
+        self._files = {a: p.files(self._times.get(a)) for a, p in self.inputs.items()}
         self._geometry: Geometry | None = None
         if isinstance(kind, Timed):
             self._geometry = geometry_of(kind, list(table.inputs))
@@ -225,7 +225,7 @@ class HistoryBuilder:
             piece = self._timed(recipe, start, end)
         else:
             piece = self._whole()
-        return Piece(**{**piece.__dict__, "seconds": round(time.monotonic() - began, 3)})
+        return replace(piece, seconds=round(time.monotonic() - began, 3))
 
     def _timed(self, recipe: Recipe, start: int, end: int) -> Piece:
         assert self._geometry is not None  # noqa: S101
@@ -331,17 +331,6 @@ class HistoryBuilder:
             return self.session.createDataFrame([], schema)
         names: list[Column] = [F.col(name) for name in schema.names]
         return self.session.read.schema(schema).parquet(*map(str, files)).select(*names)
-
-
-def _times(table: Table) -> dict[str, str]:
-    """The time column of each input of a timed table, by argument."""
-    kind = table.kind
-    if not isinstance(kind, Timed):
-        return {}
-    times = dict.fromkeys(table.inputs, kind.on)
-    if isinstance(kind, IntervalJoin):
-        times[list(table.inputs)[1]] = kind.right_on
-    return times
 
 
 def _records(adds: list[Action]) -> int:

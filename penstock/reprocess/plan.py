@@ -20,6 +20,7 @@ from deltalake.exceptions import TableNotFoundError
 from penstock.errors import UsageError
 from penstock.model.catalog import Catalog
 from penstock.model.names import TableName
+from penstock.reprocess.comparison import column_diff
 from penstock.reprocess.history import how_built
 from penstock.runtime.bundle import Bundle
 from penstock.runtime.register import Analysed, analyse, fingerprint_of
@@ -106,15 +107,7 @@ def classify(
     """What a change means to those who read the table."""
     if old_schema is None:
         return "new", {"added": list(new_schema), "dropped": [], "retyped": []}
-    columns = {
-        "added": [name for name in new_schema if name not in old_schema],
-        "dropped": [name for name in old_schema if name not in new_schema],
-        "retyped": [
-            f"{name}: {old_schema[name]} -> {kind}"
-            for name, kind in new_schema.items()
-            if name in old_schema and old_schema[name] != kind
-        ],
-    }
+    columns = column_diff(old_schema, new_schema)
     keyed = _keys(old_meaning) == _keys(new_meaning)
     if columns["dropped"] or columns["retyped"] or not keyed:
         return "breaking", columns

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Condition = Callable[[Column], Column]
 
-__all__ = ["Geometry", "geometry_of"]
+__all__ = ["Geometry", "geometry_of", "times_of"]
 
 
 class Geometry(ABC):
@@ -116,6 +116,14 @@ class _Pairs(Geometry):
         if within is not None:
             left = left.where(within(F.unix_micros(self._join.on)))
         return paired(left, right, self._join, self.arguments[1])
+
+
+def times_of(kind: Timed, arguments: list[str]) -> dict[str, str]:
+    """The time column of each input, by argument."""
+    times = dict.fromkeys(arguments, kind.on)
+    if isinstance(kind, IntervalJoin):
+        times[arguments[1]] = kind.right_on
+    return times
 
 
 def geometry_of(kind: Timed, arguments: list[str]) -> Geometry:

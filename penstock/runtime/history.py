@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from obstore.exceptions import AlreadyExistsError
 from obstore.store import LocalStore
 
 from penstock.runtime.delta_log import Action
-from penstock.runtime.follow import Input, TableContext
+from penstock.runtime.follow import TableContext
 from penstock.runtime.outcomes import Outcome
 
 __all__ = ["BUILT", "Piece", "Recipe", "Workshop", "adopt_history"]
@@ -110,7 +109,7 @@ class Workshop:
             return
 
 
-def adopt_history(context: TableContext, inputs: Mapping[str, Input]) -> None:
+def adopt_history(context: TableContext) -> None:
     """Take a finished history over, once: its files and its positions in one commit."""
     writer = context.writer
     shop = Workshop(writer.path)

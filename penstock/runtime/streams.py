@@ -341,7 +341,7 @@ class Streams:
             argument: self._input(argument, source, revision, catalog)
             for argument, source in definition.inputs.items()
         }
-        adopt_history(context, inputs)
+        adopt_history(context)
         return follower(context, inputs, stream, self._schemas)
 
     def _input(self, argument: str, name: TableName, revision: Revision, catalog: Catalog) -> Input:

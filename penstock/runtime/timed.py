@@ -19,13 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from penstock.model.windows import IntervalJoin, Timed
+from penstock.model.windows import Timed
 from penstock.runtime import late as late_lines
 from penstock.runtime import quarantine
 from penstock.runtime.change import Change
 from penstock.runtime.files import conform, write_arrow
 from penstock.runtime.follow import Follower, Input, TableContext, sound
-from penstock.runtime.geometry import geometry_of
+from penstock.runtime.geometry import geometry_of, times_of
 from penstock.runtime.late import EXPIRED, LATE
 from penstock.runtime.mapping import Calculation
 from penstock.runtime.outcomes import Outcome
@@ -51,9 +51,7 @@ class TimedFollower(Follower):
         super().__init__(context, inputs)
         self.kind = cast(Timed, context.definition.kind)
         self.geometry = geometry_of(self.kind, list(self.inputs))
-        self.times = dict.fromkeys(self.inputs, self.kind.on)
-        if isinstance(self.kind, IntervalJoin):
-            self.times[self.geometry.arguments[1]] = self.kind.right_on
+        self.times = times_of(self.kind, list(self.inputs))
         self.clocks = {a: self.writer.position(_clock(i)) for a, i in self.inputs.items()}
         self.condemned = self.condemned_before(self.first)
         self.bare = _without_flag(self.writer.schema) if self.kind.updates else self.writer.schema

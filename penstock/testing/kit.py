@@ -152,7 +152,7 @@ class Kit:
             argument: Input(argument, str(n), self.feeds[str(n)].source, self._changes(str(n)))
             for argument, n in self.table.inputs.items()
         }
-        adopt_history(context, inputs)
+        adopt_history(context)
         feed = next(iter(self.feeds.values()))
         schemas: Any = feed if isinstance(feed, FedStream) else None
         return follower(context, inputs, self.stream, schemas)
