@@ -39,11 +39,13 @@ def _backfill(*, quiet: bool) -> Iterator[Backfill]:
         session.stop()
 
 
-def backfill_interval(table: str, start: str, end: str, *, why: str, quiet: bool) -> dict[str, Any]:
-    """An interval of a table with windows."""
+def backfill_interval(
+    table: str, start: str, end: str, *, on: str | None, why: str, quiet: bool
+) -> dict[str, Any]:
+    """An interval of a table."""
     first, last = _moment(start, "--from"), _moment(end, "--to")
     with _backfill(quiet=quiet) as backfill:
-        return backfill.interval(table, first, last, who=getpass.getuser(), why=why)
+        return backfill.interval(table, first, last, who=getpass.getuser(), why=why, on=on)
 
 
 def _moment(text: str, option: str) -> dt.datetime:

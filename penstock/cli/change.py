@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import getpass
 import json
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -244,7 +245,7 @@ def _show_statuses(found: list[Status]) -> None:
               help="The share of rows that may differ unexpectedly.")  # fmt: skip
 @click.option("--tolerance", "tolerances", multiple=True, metavar="COLUMN=NUMBER",
               help="How far two numbers may be apart and be called equal.")  # fmt: skip
-@click.option("--expect", "expected", multiple=True, metavar="'CONDITION => REASON'",
+@click.option("--expect", "expected", multiple=True, metavar="'[TABLE:] CONDITION => REASON'",
               help="Differences that are meant, by old.<column> and new.<column>.")  # fmt: skip
 @click.option("--rollup", metavar="'BY => AGGREGATES'",
               help="What to compare when keys or windows changed.")  # fmt: skip
@@ -267,16 +268,17 @@ def compare(  # noqa: PLR0917 - one argument per option
       penstock compare
       penstock compare gold.sensor_5m --tolerance mean_value=0.01
       penstock compare --expect 'new.readings < old.readings => calibration is left out'
+      penstock compare --expect 'gold.inventory: new.pairs <> old.pairs => returns count now'
       penstock compare --rollup 'sensor_id => sum(readings) as readings'
     """
-    from penstock.reprocess.comparison import Expected, Rollup, Wishes
+    from penstock.reprocess.comparison import Rollup, Wishes
     from penstock.reprocess.release import NotWithin
 
     pair = _pair(rollup, "--rollup") if rollup else None
     wishes = Wishes(
         threshold,
         dict(_tolerance(text) for text in tolerances),
-        [Expected(*_pair(text, "--expect")) for text in expected],
+        [_expectation(text) for text in expected],
         Rollup(*pair) if pair else None,
     )
     told = releases_of(quiet=as_json).compare(table, wishes)
@@ -296,6 +298,17 @@ def _pair(text: str, option: str) -> tuple[str, str]:
     if not arrow or not left.strip() or not right.strip():
         raise UsageError(f"{option} {text!r} has no '=>' with something on both sides.")
     return left.strip(), right.strip()
+
+
+def _expectation(text: str) -> Any:
+    """``CONDITION => REASON``, or ``TABLE: CONDITION => REASON``."""
+    from penstock.reprocess.comparison import Expected
+
+    condition, reason = _pair(text, "--expect")
+    named = re.match(r"((?:silver|gold)\.[a-z][a-z0-9_]*):\s*(.+)", condition, re.DOTALL)
+    if named:
+        return Expected(named[2], reason, named[1])
+    return Expected(condition, reason)
 
 
 def _tolerance(text: str) -> tuple[str, float]:

@@ -94,6 +94,7 @@ def _show_swap(told: dict[str, Any], as_json: bool) -> None:
 @click.argument("table")
 @click.option("--from", "start", help="Where the interval begins, such as 2026-11-01T00:00Z.")
 @click.option("--to", "end", help="Where it ends; not part of it.")
+@click.option("--on", help="The time column meant, of a table without windows.")
 @click.option("--all", "everything", is_flag=True, help="All of the table, and what reads it.")
 @click.option("--why", required=True, help="Why; kept in the commit.")
 @click.option("--share", type=click.FloatRange(0.01, 1.0), default=1.0, show_default=True,
@@ -103,6 +104,7 @@ def backfill(  # noqa: PLR0917 - one argument per option
     table: str,
     start: str | None,
     end: str | None,
+    on: str | None,
     everything: bool,
     why: str,
     share: float,
@@ -110,13 +112,17 @@ def backfill(  # noqa: PLR0917 - one argument per option
 ) -> None:
     """Compute a live table again, with the code it has, and write what differs.
 
-    An interval of a table with windows is computed by a job of its own while the stream goes on,
-    and committed as net changes. With --all the table is built anew beside itself, whatever its
-    kind, and swapped in; what reads it is built anew with it.
+    An interval is computed by a job of its own while the stream goes on, and committed as net
+    changes. It means windows that begin in it; of tables without windows, rows whose time lies in
+    it (--on says which, if there are several); of groups and keys, those with an input row in it.
+    With --all the table is built anew beside itself and swapped in; what reads it is built anew
+    with it.
 
     \b
     Examples:
       penstock backfill gold.sensor_5m --from 2026-11-01T00:00Z --to 2026-11-02T00:00Z --why 'lost'
+      penstock backfill silver.sales --from 2026-11-01T00:00Z --to 2026-11-02T00:00Z \\
+          --on sold_at --why 'lost'
       penstock backfill gold.inventory --all --why 'a disk was damaged'
     """
     from penstock.cli.backfilling import backfill_all, backfill_interval
@@ -128,7 +134,7 @@ def backfill(  # noqa: PLR0917 - one argument per option
     elif start is None or end is None:
         raise UsageError("give both --from and --to.")
     else:
-        told = backfill_interval(table, start, end, why=why, quiet=as_json)
+        told = backfill_interval(table, start, end, on=on, why=why, quiet=as_json)
     if as_json:
         click.echo(json.dumps(told, indent=1, default=str))
     elif everything:

@@ -1,9 +1,9 @@
 """Backfill: the code is right, the data was wrong. Same revision, computed again, net changes.
 
-An interval of a table with windows is computed by a job of its own and handed to the table's
-writer, which commits what differs while the stream goes on. A whole table, of any kind, is built
-anew beside the live one as another *generation* of the same revision, with what reads it, and
-swapped in like any other release.
+An interval is computed by a job of its own and handed to the table's writer, which commits what
+differs while the stream goes on (of tables without windows: ``correction``). A whole table, of any
+kind, is built anew beside the live one as another *generation* of the same revision, with what
+reads it, and swapped in like any other release.
 """
 
 from __future__ import annotations
@@ -15,21 +15,27 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from deltalake import DeltaTable
 
 from penstock.errors import UsageError
+from penstock.model.catalog import Catalog
 from penstock.model.names import TableName
 from penstock.model.windows import Session, Timed, Window
+from penstock.reprocess.correction import Correction, Held
 from penstock.reprocess.history import HistoryBuilder, Pinned, how_built
 from penstock.reprocess.release import Ask
 from penstock.reprocess.stage import Stager
+from penstock.runtime import late, quarantine
+from penstock.runtime.bronze import bronze_schema
 from penstock.runtime.build import arrow_fields
 from penstock.runtime.bundle import Bundle
 from penstock.runtime.geometry import geometry_of
 from penstock.runtime.registry import Registry, Revision, State
+from penstock.runtime.schemas import SchemaRegistry
 from penstock.runtime.staging import Build, Candidate, How
 from penstock.runtime.times import EPOCH, moment
-from penstock.runtime.writer import revision_path
+from penstock.runtime.writer import live_path, revision_path
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
@@ -37,7 +43,20 @@ if TYPE_CHECKING:
 
     from penstock.model.definition import Table
 
-__all__ = ["Backfill", "checked_interval"]
+__all__ = ["Backfill", "checked_interval", "checked_times"]
+
+
+def checked_times(start: dt.datetime, end: dt.datetime, *, now: dt.datetime) -> tuple[int, int]:
+    """An interval as microseconds, if it is one and has passed."""
+    if start >= end:
+        raise UsageError(
+            f"the interval ends at {end.isoformat()}, not after it begins ({start.isoformat()}).",
+            remedy="Give --from before --to.",
+        )
+    if start > now or end > now:
+        raise UsageError(f"{max(start, end).isoformat()} has not come yet.")
+    first, last = ((at - EPOCH) // dt.timedelta(microseconds=1) for at in (start, end))
+    return first, last
 
 
 def checked_interval(
@@ -49,19 +68,7 @@ def checked_interval(
         closed: the first result that is still open, in microseconds.
     """
     kind = table.kind
-    if not isinstance(kind, Timed) or isinstance(kind, Session):
-        raise UsageError(
-            f"{table.name} is a {kind.word} table: it has no intervals to replace.",
-            remedy=f"Compute all of it again: `penstock backfill {table.name} --all`.",
-        )
-    if start >= end:
-        raise UsageError(
-            f"the interval ends at {end.isoformat()}, not after it begins ({start.isoformat()}).",
-            remedy="Give --from before --to.",
-        )
-    if start > now or end > now:
-        raise UsageError(f"{max(start, end).isoformat()} has not come yet.")
-    first, last = ((at - EPOCH) // dt.timedelta(microseconds=1) for at in (start, end))
+    first, last = checked_times(start, end, now=now)
     if isinstance(kind, Window):
         every, offset = kind.us("every"), kind.us("offset")
         for at in (first, last):
@@ -97,20 +104,39 @@ class Backfill:
         live = [r for r in self.registry.revisions(states=(State.LIVE,)) if r.table == table]
         if not live:
             raise UsageError(f"there is no live table {table}.", remedy="See `penstock tables`.")
-        bundle = Bundle(self.settings.bundles / live[0].bundle, self.settings.jobs)
-        return live[0], bundle.catalog().tables[TableName.parse(table)]
+        return live[0], self._catalog(live[0]).tables[TableName.parse(table)]
+
+    def _catalog(self, revision: Revision) -> Catalog:
+        return Bundle(self.settings.bundles / revision.bundle, self.settings.jobs).catalog()
 
     # --- an interval --------------------------------------------------------------------------
     def interval(
-        self, table: str, start: dt.datetime, end: dt.datetime, *, who: str, why: str
+        self,
+        table: str,
+        start: dt.datetime,
+        end: dt.datetime,
+        *,
+        who: str,
+        why: str,
+        on: str | None = None,
     ) -> dict[str, Any]:
-        """Compute an interval again and commit what differs."""
+        """Compute an interval again and commit what differs.
+
+        Args:
+            on: for tables without windows, the time column the interval is about.
+        """
         revision, definition = self._live(table)
+        now = dt.datetime.now(dt.UTC)
+        if not isinstance(definition.kind, Timed) or isinstance(definition.kind, Session):
+            first, last = checked_times(start, end, now=now)
+            return self._corrected(revision, definition, first, last, on, who=who, why=why)
+        if on is not None:
+            raise UsageError(f"{table} has windows: an interval is about them; leave --on out.")
         first, last = checked_interval(
             definition,
             start,
             end,
-            now=dt.datetime.now(dt.UTC),
+            now=now,
             closed=self._closed(revision, definition),
         )
         scratch = self.settings.run / "backfill" / uuid.uuid4().hex
@@ -133,11 +159,70 @@ class Backfill:
             shutil.rmtree(scratch, ignore_errors=True)
         return {"table": table, "rows_in": piece.rows_in, **told}
 
+    def _corrected(
+        self,
+        revision: Revision,
+        definition: Table,
+        first: int,
+        last: int,
+        on: str | None,
+        *,
+        who: str,
+        why: str,
+    ) -> dict[str, Any]:
+        """The same for a table without windows, and for sessions."""
+        table = str(definition.name)
+        if isinstance(definition.kind, Session):
+            self._ask(table, "reconcile", {})  # late rows count first: the batch counts them too
+        scratch = self.settings.run / "backfill" / uuid.uuid4().hex
+        try:
+            log = self._log(revision, definition)  # one look: inputs and rows as of one commit
+            inputs = self._pinned(log, revision, definition)
+            held = self._held(log, revision, definition)
+            stream = self._catalog(revision).stream_of(definition)
+            schemas = SchemaRegistry(self.settings.registry_url) if stream is not None else None
+            job = Correction(
+                self.session, definition, held, inputs, decodes=stream, schemas=schemas
+            )
+            told = job.written(first, last, on, scratch)
+            done = self._ask(
+                table,
+                "backfill",
+                {
+                    **told,
+                    "inputs": {p.name: p.version for p in inputs.values()},
+                    "info": {"start": first, "end": last, "who": who, "why": why},
+                },
+            )
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        read = sum(f.rows for p in inputs.values() if p.version >= 0 for f in p.files(None))
+        return {"table": table, "rows_in": read, "results": told["results"], **done}
+
+    def _log(self, revision: Revision, definition: Table) -> DeltaTable:
+        name = definition.name
+        return DeltaTable(str(revision_path(self.settings.warehouse, name, revision.revision)))
+
+    def _held(self, log: DeltaTable, revision: Revision, definition: Table) -> Held:
+        """The table and what stands beside it."""
+        return Held(
+            revision_path(self.settings.warehouse, definition.name, revision.revision),
+            log.version(),
+            arrow_fields(revision.declared["schema"]),
+            self._beside(definition.name.quarantine, revision, quarantine.SCHEMA),
+            self._beside(definition.name.late, revision, late.SCHEMA),
+            log.transaction_version(f"{revision.revision}:watermark"),
+        )
+
+    def _beside(self, name: TableName, revision: Revision, schema: pa.Schema) -> pa.Table:
+        path = revision_path(self.settings.warehouse, name, revision.revision)
+        return DeltaTable(str(path)).to_pyarrow_table().cast(schema)
+
     def _closed(self, revision: Revision, definition: Table) -> int | None:
         """The first result that is still open, as the table last committed it."""
         kind = definition.kind
-        path = revision_path(self.settings.warehouse, definition.name, revision.revision)
-        told = DeltaTable(str(path)).transaction_version(f"{revision.revision}:watermark")
+        log = self._log(revision, definition)
+        told = log.transaction_version(f"{revision.revision}:watermark")
         if told is None or not isinstance(kind, Timed) or isinstance(kind, Session):
             return None
         limit = geometry_of(kind, list(definition.inputs)).limit(told)
@@ -147,27 +232,31 @@ class Backfill:
         return limit
 
     def _builder(self, revision: Revision, definition: Table, scratch: Any) -> HistoryBuilder:
-        known = {(r.table, r.revision): r for r in self.registry.revisions()}
-        path = revision_path(self.settings.warehouse, definition.name, revision.revision)
-        log = DeltaTable(str(path))
-        inputs = {}
-        for argument, source in definition.inputs.items():
-            upstream = known[str(source), revision.inputs[str(source)]]
-            version = log.transaction_version(f"{revision.revision}:{source}")
-            inputs[argument] = Pinned(
-                str(source),
-                revision_path(self.settings.warehouse, source, upstream.revision),
-                arrow_fields(upstream.declared["schema"]),
-                -1 if version is None else version,
-            )
         return HistoryBuilder(
             self.session,
             definition,
             into=scratch / "table",
             beside=scratch / "outcomes",
             schema=arrow_fields(revision.declared["schema"]),
-            inputs=inputs,
+            inputs=self._pinned(self._log(revision, definition), revision, definition),
         )
+
+    def _pinned(self, log: DeltaTable, revision: Revision, definition: Table) -> dict[str, Pinned]:
+        """The inputs as the table has taken them in."""
+        known = {(r.table, r.revision): r for r in self.registry.revisions()}
+        inputs = {}
+        for argument, source in definition.inputs.items():
+            version = log.transaction_version(f"{revision.revision}:{source}")
+            at = -1 if version is None else version
+            if source.layer == "bronze":
+                where = live_path(self.settings.warehouse, source)
+                inputs[argument] = Pinned(str(source), where, bronze_schema(), at)
+                continue
+            upstream = known[str(source), revision.inputs[str(source)]]
+            where = revision_path(self.settings.warehouse, source, upstream.revision)
+            schema = arrow_fields(upstream.declared["schema"])
+            inputs[argument] = Pinned(str(source), where, schema, at)
+        return inputs
 
     # --- all of it ------------------------------------------------------------------------------
     def stage_again(self, table: str, *, who: str, why: str, share: float = 1.0) -> str:
@@ -194,7 +283,7 @@ class Backfill:
         return release
 
     def _how(self, revision: Revision) -> str:
-        catalog = Bundle(self.settings.bundles / revision.bundle, self.settings.jobs).catalog()
+        catalog = self._catalog(revision)
         table = catalog.tables[TableName.parse(revision.table)]
         return how_built(table, decodes=catalog.stream_of(table) is not None)
 

@@ -39,6 +39,7 @@ def compare_table(
     point: str | None,
     wishes: Wishes,
     scratch: Path,
+    one_of_many: bool = False,
 ) -> TableReport:
     """Compare two sides of one table.
 
@@ -46,6 +47,7 @@ def compare_table(
         keys: the columns that name a row.
         same_rows: False when a row of the one is not the same thing as a row of the other.
         point: the time column that late rows are listed by, of a timed table.
+        one_of_many: what is wished need not fit this table: it is about others too.
     """
     columns = column_diff(old.columns, new.columns)
     common = [name for name in new.columns if name in old.columns]
@@ -53,8 +55,9 @@ def compare_table(
     if not same_rows:
         method = "by roll-up" if wishes.rollup else "not comparable"
     report = TableReport(
-        table, _about(old), _about(new), columns, method, list(keys), threshold=wishes.threshold
-    )
+        table, _about(old), _about(new), columns, method, list(keys),
+        threshold=wishes.threshold, one_of_many=one_of_many,
+    )  # fmt: skip
     with _database(scratch) as duck:
         _load(duck, "old", old)
         _load(duck, "new", new)
@@ -76,6 +79,11 @@ def compare_table(
             by_key(duck, report, matched)
         else:
             as_bags(duck, report, common)
+            if wishes.expected or wishes.tolerances:
+                report.notes.append(
+                    "rows without keys are compared as bags: expectations and tolerances, which "
+                    "are about pairs of rows, say nothing of it"
+                )
         report.over_time = over_time(duck, keys, point)
         if late:
             report.notes.append(f"{late} late rows are pending; what they touch is set apart")

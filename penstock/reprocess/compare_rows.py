@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 from penstock.errors import UsageError
-from penstock.reprocess.comparison import TableReport, Wishes
+from penstock.reprocess.comparison import Expected, TableReport, Wishes
 from penstock.runtime.relate import quoted
 
 __all__ = ["Matched", "as_bags", "by_key", "over_time", "refuse_statements", "said"]
@@ -55,7 +55,7 @@ def by_key(duck: duckdb.DuckDBPyConnection, report: TableReport, matched: Matche
     )
     values = [name for name in common if name not in keys]
     unknown = [name for name in wishes.tolerances if name not in values]
-    if unknown and report.method == "by key":
+    if unknown and report.method == "by key" and not report.one_of_many:
         raise UsageError(
             f"there is no column {unknown[0]} to be tolerant about.",
             remedy=f"The columns compared are {', '.join(values)}.",
@@ -70,10 +70,11 @@ def by_key(duck: duckdb.DuckDBPyConnection, report: TableReport, matched: Matche
     apart = "false"
     if point is not None and point in keys:
         apart = f"coalesce(old.{quoted(point)}, new.{quoted(point)}) in (from late_points)"
-    meant = []
-    for number, expected in enumerate(wishes.expected):
-        refuse_statements(expected.condition)
-        meant.append(f"when coalesce(({expected.condition}), false) then {number}")
+    expectations = _fitting(duck, report, wishes.expected)
+    meant = [
+        f"when coalesce(({expected.condition}), false) then {number}"
+        for number, expected in enumerate(expectations)
+    ]
     which = f"case {' '.join(meant)} end" if meant else "null"
     flags = ", ".join(f"({test}) as {quoted('=' + name)}" for name, test in tests.items())
     # `old` and `new` are rows with a mark: a missing side is one whose mark is null.
@@ -95,10 +96,31 @@ def by_key(duck: duckdb.DuckDBPyConnection, report: TableReport, matched: Matche
     report.counts, hits = _counted(duck)
     report.expected = [
         {"condition": e.condition, "reason": e.reason, "rows": hits.get(number, 0)}
-        for number, e in enumerate(wishes.expected)
+        for number, e in enumerate(expectations)
     ]
     report.per_column = _per_column(duck, values, wishes)
     report.worst = _worst(duck, keys, values)
+
+
+def _fitting(
+    duck: duckdb.DuckDBPyConnection, report: TableReport, expected: Sequence[Expected]
+) -> list[Expected]:
+    """The expectations that are about this table; of those that name none, if they can be."""
+    found = []
+    for one in expected:
+        refuse_statements(one.condition)
+        if one.table not in (None, report.table):
+            continue
+        test = f"select ({one.condition}) from old_rows old, new_rows new limit 0"  # noqa: S608
+        try:
+            said(duck, test, f"the expectation {one.condition!r}")
+        except UsageError as error:
+            if one.table is not None or not report.one_of_many:
+                raise
+            report.notes.append(f"not about this table: {error.message}")
+            continue
+        found.append(one)
+    return found
 
 
 def _counted(duck: duckdb.DuckDBPyConnection) -> tuple[dict[str, int], dict[int, int]]:

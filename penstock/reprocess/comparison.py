@@ -23,10 +23,14 @@ def column_diff(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, lis
 
 @dataclass(frozen=True)
 class Expected:
-    """Differences that are meant: a condition on ``old`` and ``new``, and why."""
+    """Differences that are meant: a condition on ``old`` and ``new``, and why.
+
+    Without a table it is said of every table of the release that has the columns it names.
+    """
 
     condition: str
     reason: str
+    table: str | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,7 @@ class TableReport:
     threshold: float = 0.0
     since: str | None = None
     notes: list[str] = field(default_factory=list)
+    one_of_many: bool = False  # others are compared with it, and what was said is about them too
 
     @property
     def unexpected(self) -> int:

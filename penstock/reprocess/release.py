@@ -82,7 +82,9 @@ class Releases:
         # As a list: their order is that of their inputs, and a JSON object has none.
         told = self._ask(candidates[0].table, "pin", {"to": list(wanted.items())})
         pins = told["pins"]
-        reports = [self._compared(c, pins[c.table], wishes) for c in candidates]
+        self._require_named(wishes, wanted)
+        many = len(candidates) > 1
+        reports = [self._compared(c, pins[c.table], wishes, many=many) for c in candidates]
         at = dt.datetime.now(dt.UTC)
         told = {
             "title": f"{', '.join(wanted)}: candidate against live",
@@ -113,8 +115,17 @@ class Releases:
         self.staging.compared(release, str(page), verdict)
         return told
 
+    def _require_named(self, wishes: Wishes, staged: Mapping[str, str]) -> None:
+        """Expectations that name a table name one of these."""
+        for one in wishes.expected:
+            if one.table is not None and one.table not in staged:
+                raise UsageError(
+                    f"an expectation is about {one.table}, which is not among what is compared.",
+                    remedy=f"That is: {', '.join(staged)}.",
+                )
+
     def _compared(
-        self, candidate: Candidate, pin: Mapping[str, Any], wishes: Wishes
+        self, candidate: Candidate, pin: Mapping[str, Any], wishes: Wishes, *, many: bool
     ) -> TableReport:
         known = {(r.table, r.revision): r for r in self.registry.revisions()}
         name = TableName.parse(candidate.table)
@@ -135,6 +146,7 @@ class Releases:
             point=definition.kind.point if isinstance(definition.kind, Timed) else None,
             wishes=wishes,
             scratch=self.settings.run / "compare",
+            one_of_many=many,
         )
         if candidate.since is not None:
             report.since = moment(candidate.since).isoformat()
@@ -202,7 +214,8 @@ class Releases:
             )
         reason = why if accept is None else f"{why} (differences accepted: {accept})"
         keep = None if keep_warm is None else keep_warm.total_seconds()
-        decided = {"verb": "promote", "release": release, "why": reason, "report": page}
+        report = str(Path(page).relative_to(self.settings.home))  # a log outlives where home is
+        decided = {"verb": "promote", "release": release, "why": reason, "report": report}
         return self._swap(wanted, verdict["live"], {**decided, "keep_warm_seconds": keep})
 
     def _verdict(self, release: str, wanted: Mapping[str, str]) -> tuple[str, dict[str, Any]]:

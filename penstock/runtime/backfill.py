@@ -73,8 +73,7 @@ def _unknown_to_the_job(
         at, reached = inputs[given.name], table.positions[given.name]
         for batch in new_batches(given.source, at, 1 << 62, reached):
             change = batch.change(given.source.schema)
-            rows = [change.added, *([change.gone] if change.gone is not None else [])]
-            times = pa.concat_tables(rows)[table.times[argument]].drop_null()
+            times = pa.concat_tables(change.both)[table.times[argument]].drop_null()
             found |= _touched(table, argument, micros_of(times), start, end)
     if expired.num_rows:
         points = expired["window_start"].cast(pa.int64()).to_pylist()

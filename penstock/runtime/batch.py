@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql import functions as F
 
-from penstock.model.definition import Table
+from penstock.model.definition import Dedupe, Table
 from penstock.model.kinds import Enrich, Latest, Totals
+from penstock.model.stream import Stream
 from penstock.model.windows import Session, Timed
+from penstock.runtime.decode import ErrorClass, decode, transform_input
+from penstock.runtime.dedupe import first_of_each
 from penstock.runtime.folds import fold_frame
 from penstock.runtime.geometry import geometry_of
 from penstock.runtime.upsert import IS_FINAL
@@ -18,7 +22,7 @@ from penstock.runtime.windows import as_of, assign_sessions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["recompute", "transform_inputs"]
+__all__ = ["decoded_input", "recompute", "transform_inputs"]
 
 
 def recompute(
@@ -47,6 +51,32 @@ def recompute(
         return joined
     out: DataFrame = table(**frames)
     return fold_frame(kind, out) if isinstance(kind, Totals | Latest) else out
+
+
+def decoded_input(
+    bronze: DataFrame,
+    stream: Stream,
+    writers: Mapping[int, str],
+    dedupe: Dedupe | None,
+    broken: pa.Table,
+) -> DataFrame:
+    """What the transform of a table over a stream is given of bronze rows, all at once.
+
+    Args:
+        broken: what is in the table's quarantine: a row that broke the transform was the first of
+            its key all the same, and is left out after that is decided.
+    """
+    typed = transform_input(decode(bronze.drop("headers"), stream, writers), stream)
+    if dedupe is not None:
+        typed = first_of_each(typed, dedupe)
+    places = [
+        f"{row['partition']}/{row['offset']}"
+        for row in broken.select(["partition", "offset", "error_class"]).to_pylist()
+        if row["error_class"] == ErrorClass.TRANSFORM
+    ]
+    if not places:
+        return typed
+    return typed.where(~F.concat_ws("/", "_partition", "_offset").isin(places))
 
 
 def transform_inputs(table: Table, inputs: Mapping[str, DataFrame]) -> dict[str, DataFrame]:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from penstock.model.names import TableName
+from penstock.runtime.decode import VOID
 from penstock.runtime.delta_log import Action, DeltaLog
 from penstock.runtime.files import conform
 from penstock.runtime.writer import RecentRows, live_path
@@ -58,6 +59,7 @@ def bronze_schema() -> pa.Schema:
             ("timestamp", _STAMP),
             ("timestamp_type", pa.int32()),
             ("ingested_at", _STAMP),
+            (VOID, pa.string()),  # why the record does not count; null: it does
         ]
     )
 
@@ -88,6 +90,7 @@ def identified_frame(
             "cluster_id": F.lit(cluster_id),
             "topic_id": F.lit(topic_id),
             "ingested_at": F.timestamp_micros(F.lit((ingested_at - _EPOCH) // _MICROSECOND)),
+            VOID: F.lit(None).cast("string"),
         }
     ).select(*BRONZE_COLUMNS)
 
@@ -101,6 +104,7 @@ def identified_rows(
         "cluster_id": pa.repeat(pa.scalar(cluster_id), size),
         "topic_id": pa.repeat(pa.scalar(topic_id), size),
         "ingested_at": pa.repeat(pa.scalar(ingested_at, _STAMP), size),
+        VOID: pa.nulls(size, pa.string()),
     }
     for name, column in known.items():
         records = records.append_column(name, column)
@@ -118,6 +122,7 @@ class BronzeWriter:
         self.recent = RecentRows(32 << 20)
         DeltaLog.create(self.path, self.schema, description=f"{name}: the topic, byte for byte")
         self.log = DeltaLog.take(self.path, token)
+        self.log.widen(self.schema)
 
     def next_offset(self, partition: int) -> int | None:
         return self.log.txn(self._app(partition))

@@ -26,6 +26,11 @@ class Change:
         return int(self.added.num_rows + (self.gone.num_rows if self.gone is not None else 0))
 
     @property
+    def both(self) -> list[pa.Table]:
+        """The rows that came, and those that went if any did."""
+        return [self.added] if self.gone is None else [self.added, self.gone]
+
+    @property
     def nbytes(self) -> int:
         return int(self.added.nbytes + (self.gone.nbytes if self.gone is not None else 0))
 

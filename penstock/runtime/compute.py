@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +33,7 @@ __all__ = [
     "Computed",
     "isolate",
     "materialise",
+    "sliced",
     "without",
 ]
 
@@ -120,3 +121,10 @@ def _attempt(attempt: Callable[[pa.Table], object], rows: pa.Table) -> str | Non
             raise  # a full disk or a lost worker condemns no row: it is tried again
         return in_a_line(error)
     return None
+
+
+def sliced(rows: pa.Table) -> Iterator[pa.Table]:
+    """Parts small enough for the driver; one empty part of an empty table."""
+    step = BIG_BATCH_ROWS
+    for start in range(0, max(rows.num_rows, 1), step):
+        yield rows.slice(start, step)

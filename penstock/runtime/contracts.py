@@ -17,13 +17,15 @@ from pyspark.sql import functions as F
 from penstock.model.definition import Table
 from penstock.model.stream import Stream
 from penstock.runtime import quarantine
+from penstock.runtime.change import Change
 from penstock.runtime.compute import BROKEN_TRANSFORM, isolate, without
 from penstock.runtime.decode import ErrorClass, decode, transform_input
 from penstock.runtime.decode_python import read_here
 from penstock.runtime.dedupe import SeenKeys
 from penstock.runtime.files import conform
-from penstock.runtime.mapping import Calculation, Mapped, Mapper
+from penstock.runtime.mapping import Calculation, Mapped, Mapper, Revised
 from penstock.runtime.prepared import Prepared
+from penstock.runtime.quarantine import sound
 from penstock.runtime.schemas import SchemaRegistry
 from penstock.runtime.source import Source, newest, rows_between
 from penstock.runtime.store import Store
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["ContractMapper", "DedupeMapper"]
+
+
+_PLACE = ("_partition", "_offset")
 
 
 class ContractMapper(Mapper):
@@ -214,21 +219,67 @@ class DedupeMapper(ContractMapper):
         known = pc.equal(held["error_class"], ErrorClass.TRANSFORM.value)
         firsts = set(_places(held.filter(known), "partition", "offset"))
         mine = _places(typed, "_partition", "_offset")
-        near = self._near(typed, set(_places(held.filter(pc.invert(known)), "partition", "offset")))
+        apart = set(_places(held.filter(pc.invert(known)), "partition", "offset"))
+        near, _ = self._near(typed, apart)
         keep = self.seen.apart_from(typed, near, [place in firsts for place in mine])
         self.seen.firsts(keep)  # remembered from now on
         return self._finished(rows, typed, keep, bad)
 
-    def _near(self, typed: pa.Table, apart: set[tuple[int, int]]) -> pa.Table:
-        """Rows that counted within the horizon of these, before and after."""
+    def revise(self, change: Change, held: pa.Table) -> Revised:
+        """Whether a row is a duplicate hangs on the one before it, so neighbours are judged again.
+
+        Rows that broke the contract never took part; those that broke the transform did, and stay
+        in quarantine.
+        """
+        assert change.gone is not None  # noqa: S101
+        transform = pc.equal(held["error_class"], ErrorClass.TRANSFORM.value)
+        contract = held.filter(pc.invert(transform))
+        known = sound(change.gone, set(contract["row_id"].to_pylist()))
+        gone, unread = self._decoded(known)
+        added, bad = self._decoded(change.added)
+        both = pa.concat_tables([gone, added])
+        apart = set(_places(contract, "partition", "offset"))
+        near, rows = self._near(both, apart)
+        old = self.seen.first_in(pa.concat_tables([near, gone]))
+        new = self.seen.first_in(pa.concat_tables([near, added]))
+        broken = set(_places(held.filter(transform), "partition", "offset"))
+        before, after = set(_places(old, *_PLACE)), set(_places(new, *_PLACE))
+        went = _without_places(old, after | broken)
+        came = _without_places(new, before | broken)
+        bronze = pa.concat_tables([change.added, rows])
+        mapped = self._finished(bronze, came, came, bad)
+        out, again = self._calculation.around("typed", typed=went)
+        broke = mapped.bad.num_rows - bad.num_rows
+        more = (added.num_rows - new.num_rows) - (gone.num_rows - old.num_rows)
+        lost = [p for p in _places(gone, *_PLACE) if p in broken]
+        return Revised(
+            out,
+            Mapped(mapped.rows, mapped.bad, more),
+            held=change.gone.num_rows - known.num_rows + unread.num_rows + len(lost),
+            went=went.num_rows - len(again),
+            came=came.num_rows - broke,
+        )
+
+    def revised(self, position: int) -> None:
+        self.position = position
+        self._fill(self._source, position)
+
+    def _near(self, typed: pa.Table, apart: set[tuple[int, int]]) -> tuple[pa.Table, pa.Table]:
+        """Rows within the horizon of these, before and after; and as bronze has them."""
         if typed.num_rows == 0:
-            return typed
+            return typed, self._source.schema.empty_table()
         times, within = typed["_ingested_at"].cast(pa.int64()), self.seen.dedupe.within_us
         start, end = pc.min(times).as_py() - within, pc.max(times).as_py() + within + 1
         rows = rows_between(self._source, self.position, "ingested_at", moment(start), moment(end))
         own = set(_places(typed, "_partition", "_offset")) | apart
         keep = [place not in own for place in _places(rows, "partition", "offset")]
-        return self._decoded(rows.filter(pa.array(keep, pa.bool_())))[0]
+        rows = rows.filter(pa.array(keep, pa.bool_()))
+        return self._decoded(rows)[0], rows
+
+
+def _without_places(rows: pa.Table, places: set[tuple[int, int]]) -> pa.Table:
+    keep = [place not in places for place in _places(rows, *_PLACE)]
+    return rows.filter(pa.array(keep, pa.bool_()))
 
 
 def _places(rows: pa.Table, partition: str, offset: str) -> list[tuple[int, int]]:

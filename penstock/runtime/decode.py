@@ -23,12 +23,15 @@ from penstock.runtime.decode_time import event_time, time_fault, zone_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["ErrorClass", "decode", "transform_input"]
+__all__ = ["VOID", "ErrorClass", "decode", "transform_input"]
+
+VOID = "void"  # the column of bronze that says why a record does not count; null: it does
 
 
 class ErrorClass(StrEnum):
     """Why a row is in quarantine."""
 
+    VOID = "void"  # somebody said so: `penstock void`
     NULL_VALUE = "null_value"
     BAD_FRAME = "bad_frame"  # not magic byte 0 + four bytes of schema id + a body
     UNKNOWN_SCHEMA = "unknown_schema"
@@ -55,7 +58,8 @@ def decode(bronze: DataFrame, stream: Stream, writers: Mapping[int, str]) -> Dat
     timed = read.withColumn("event_time", event_time(stream))
     rule = _first_broken(stream)
     error_class = (
-        F.when(F.col("skipped"), None)
+        F.when(F.col(VOID).isNotNull(), ErrorClass.VOID.value)
+        .when(F.col("skipped"), None)
         .when(unread.isNotNull(), unread)
         .when(F.col("payload").isNull(), ErrorClass.UNDECODABLE.value)
         .when(rule.isNotNull(), ErrorClass.CONTRACT.value)
@@ -69,6 +73,7 @@ def decode(bronze: DataFrame, stream: Stream, writers: Mapping[int, str]) -> Dat
                 F.concat(F.lit("schema id "), F.col("schema_id").cast("string")),
             )
             .when(F.col("error_class") == ErrorClass.UNDECODABLE.value, F.col("_reason"))
+            .when(F.col("error_class") == ErrorClass.VOID.value, F.col(VOID))
             .when(F.col("error_class") == ErrorClass.CONTRACT.value, rule),
         )
         .drop("_reason")

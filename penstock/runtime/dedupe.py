@@ -73,6 +73,22 @@ class SeenKeys:
         self.store.replace(_SEEN, newest.select(key), newest)
         return rows.take(found)
 
+    def first_in(self, rows: pa.Table) -> pa.Table:
+        """The rows that are no duplicates of each other; nothing is remembered."""
+        if rows.num_rows == 0:
+            return rows
+        at = rows["_ingested_at"].cast(pa.int64())
+        placed = rows.select([*self.dedupe.key, "_partition", "_offset"]).append_column(_AT, at)
+        placed = placed.append_column("_row", pa.array(range(rows.num_rows), pa.int64()))
+        found = connection().sql(
+            f"""select _row from (
+                select _row, {_AT} - lag({_AT}) over (
+                    partition by {DUCKDB.names(self.dedupe.key)}
+                    order by {_AT}, _partition, _offset) as _gap from placed)
+            where _gap is null or _gap > {self.dedupe.within_us} order by 1"""  # noqa: S608
+        )
+        return rows.take(found.to_arrow_table()["_row"])
+
     def apart_from(self, rows: pa.Table, near: pa.Table, firsts: list[bool]) -> pa.Table:
         """The rows that are firsts already, or have no other of their key within the horizon."""
         if rows.num_rows == 0:

@@ -20,14 +20,14 @@ from typing import Any
 
 import obstore
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Schema
 from obstore.exceptions import AlreadyExistsError
 from obstore.store import LocalStore
 
 from penstock import __version__
 from penstock.errors import ForeignCommit, LeaseLost
 
-__all__ = ["Action", "DeltaLog", "LEASE", "commit_metadata", "read_commit"]
+__all__ = ["Action", "DeltaLog", "LEASE", "commit_metadata", "metadata_action", "read_commit"]
 
 Action = dict[str, Any]
 LEASE = "penstock:lease"
@@ -122,6 +122,14 @@ class DeltaLog:
             self._txns.update(txns)
             return version
 
+    def widen(self, schema: pa.Schema) -> None:
+        """Give a table of an earlier version the columns it lacks; its files have nulls there."""
+        table = self.snapshot()
+        known = {field.name for field in table.schema().fields}
+        if not set(schema.names) <= known:
+            wider = metadata_action(table, Schema.from_arrow(schema).to_json())
+            self.commit([wider], {}, {"operation": "PENSTOCK WIDEN"})
+
     def _usurped(self) -> LeaseLost | ForeignCommit:
         """Somebody took our next version: another supervisor, or a stranger?"""
         held = DeltaTable(str(self.path)).transaction_version(LEASE) or 0
@@ -165,6 +173,23 @@ def read_commit(path: Path, version: int) -> list[Action]:
     """The actions of one commit."""
     text = (path / _commit_path(version)).read_text()
     return [json.loads(line) for line in text.splitlines() if line]
+
+
+def metadata_action(table: DeltaTable, schema: str) -> Action:
+    """The action that gives a table another schema (Delta's JSON) and leaves the rest."""
+    known = table.metadata()
+    return {
+        "metaData": {
+            "id": str(known.id),
+            "name": known.name,
+            "description": known.description,
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": schema,
+            "partitionColumns": [],
+            "configuration": dict(known.configuration),
+            "createdTime": known.created_time,
+        }
+    }
 
 
 def commit_metadata(path: Path, version: int) -> dict[str, Any]:

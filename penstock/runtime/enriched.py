@@ -16,11 +16,12 @@ import pyarrow.compute as pc
 from penstock.model.kinds import Enrich
 from penstock.runtime import quarantine
 from penstock.runtime.change import Change
-from penstock.runtime.follow import CATCH_UP_ROWS, Follower, Input, TableContext, sound
+from penstock.runtime.compute import sliced
+from penstock.runtime.follow import CATCH_UP_ROWS, Follower, Input, TableContext
 from penstock.runtime.mapping import Calculation
 from penstock.runtime.outcomes import Outcome
+from penstock.runtime.quarantine import sound
 from penstock.runtime.relate import distinct, matching, minus
-from penstock.runtime.rows import sliced
 from penstock.runtime.source import Batch, new_batches, rows_at, rows_between
 from penstock.runtime.store import Store
 from penstock.runtime.times import moment
@@ -169,6 +170,15 @@ class EnrichFollower(Follower):
         )
         facts = matching(facts, distinct(versions, self.kind.by))
         return sound(facts, self._condemned)
+
+    def touched_since(self, inputs: Mapping[str, int], version: int) -> pa.Table | None:
+        parts = [self.facts.source.schema.empty_table()]
+        for change in self.changes_since(self.facts, inputs[self.facts.name]):
+            parts += change.both
+        for given in self.dimensions.values():
+            for change in self.changes_since(given, inputs[given.name]):
+                parts.append(self._touched(pa.concat_tables(change.both)))
+        return distinct(pa.concat_tables(parts), self.context.definition.keys)
 
     # --- computing ------------------------------------------------------------------------
     def _computed(self, facts: pa.Table) -> tuple[pa.Table, int]:

@@ -12,12 +12,13 @@ import json
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.model.definition import Table
 from penstock.runtime import quarantine
@@ -26,15 +27,18 @@ from penstock.runtime.decode import ErrorClass
 from penstock.runtime.delta_log import Action
 from penstock.runtime.files import write_arrow
 from penstock.runtime.guards import GUARD, breach
+from penstock.runtime.mapping import Revised
 from penstock.runtime.outcomes import Outcome, OutcomesTable, Tally
+from penstock.runtime.quarantined import held_in, taken_out
 from penstock.runtime.source import Batch, Source, new_batches
 from penstock.runtime.store import Store
+from penstock.runtime.upsert import Upserts, layout_of
 from penstock.runtime.writer import RevisionWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Follower", "Input", "TableContext", "sound"]
+__all__ = ["Follower", "Input", "TableContext"]
 
 log = logging.getLogger("penstock.follow")
 
@@ -220,6 +224,33 @@ class Follower(ABC):
                 self.tally.add(given.name, Outcome.QUARANTINED, rows)
         return rows
 
+    def let_out(self, given: Input, gone: pa.Table) -> pa.Table:
+        """Rows of a topic that went leave quarantine, with the next commit.
+
+        Returns what is in quarantine of the input, as it was before. Typed rows stay: an equal one
+        may still be there.
+        """
+        held = held_in(self.broken)
+        held = held.filter(pc.equal(held["source"], given.name))
+        if quarantine.is_bronze(gone.schema):
+            ids = set(held["row_id"].to_pylist()) & set(quarantine.ids_of(gone))
+            if ids:
+                self.apart.setdefault("quarantine", []).extend(taken_out(self.broken, ids))
+                self.forgive(ids)
+        return held
+
+    def count_revised(self, given: Input, change: Change, revised: Revised) -> None:
+        """What became of the rows of a change, against what had become of those that went."""
+        mapped = revised.mapped
+        went = 0 if change.gone is None else change.gone.num_rows
+        counted = min(revised.came, mapped.rows.num_rows) - min(revised.went, revised.gone.num_rows)
+        # Bad rows that came are counted where they are set apart.
+        rest = change.added.num_rows - mapped.bad.num_rows - (went - revised.held)
+        self.tally.add(given.name, Outcome.QUARANTINED, -revised.held)
+        self.tally.add(given.name, Outcome.DUPLICATE, mapped.duplicates)
+        self.tally.add(given.name, Outcome.COUNTED, counted)
+        self.tally.add(given.name, Outcome.FILTERED, rest - mapped.duplicates - counted)
+
     def watch(self, good: int, bad: int) -> None:
         """Notice a topic that turns all bad: rows are safe in quarantine, but nobody gets any."""
         self._bad_in_a_row = 0 if good else self._bad_in_a_row + bad
@@ -278,6 +309,28 @@ class Follower(ABC):
         """Make late rows count; tables without windows have none."""
         return {"late": 0, "results": 0, "changed": 0}
 
+    # --- corrections ----------------------------------------------------------------------
+    def layout(self) -> Upserts:
+        """Its files, to rewrite some; those who seldom do look at them only then."""
+        upserts: Upserts | None = getattr(self, "upserts", None)
+        if upserts is not None:
+            return upserts
+        keys = self.context.definition.keys
+        return layout_of(self.writer.path, self.writer.log.version, self.writer.schema, keys)
+
+    def touched_since(self, inputs: Mapping[str, int], version: int) -> pa.Table | None:
+        """Scopes computed anew since some versions of the inputs, when it had ``version`` itself.
+
+        None where rows do not hang together: what came since adds to what was there.
+        """
+        return None
+
+    def changes_since(self, given: Input, version: int) -> Iterator[Change]:
+        """What was taken in of an input since a version of it."""
+        reached = self.positions[given.name]
+        for batch in new_batches(given.source, version, CATCH_UP_ROWS, until=reached):
+            yield batch.change(given.source.schema)
+
     def forgive(self, ids: set[str]) -> None:
         """Rows that have left quarantine are rows like any others again."""
         return
@@ -298,11 +351,3 @@ class Follower(ABC):
             "quarantined": self.quarantined,
             "alarm": self.alarm or self._held(),
         }
-
-
-def sound(rows: pa.Table, condemned: set[str]) -> pa.Table:
-    """The rows that are not in quarantine."""
-    if not condemned or rows.num_rows == 0:
-        return rows
-    keep = [name not in condemned for name in quarantine.ids_of(rows)]
-    return rows.filter(pa.array(keep, pa.bool_()))

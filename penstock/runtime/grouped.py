@@ -10,9 +10,10 @@ import pyarrow as pa
 from penstock.model.kinds import Group
 from penstock.runtime import quarantine
 from penstock.runtime.change import Change
-from penstock.runtime.follow import CATCH_UP_ROWS, Follower, Input, TableContext, sound
+from penstock.runtime.follow import CATCH_UP_ROWS, Follower, Input, TableContext
 from penstock.runtime.mapping import Calculation
 from penstock.runtime.outcomes import Outcome
+from penstock.runtime.quarantine import sound
 from penstock.runtime.relate import distinct, minus
 from penstock.runtime.source import Batch, new_batches, rows_at
 from penstock.runtime.store import Store
@@ -87,6 +88,14 @@ class GroupFollower(Follower):
         actions = self.upserts.rewrite(net)
         self.commit(actions, net, {given.name: batch.to}, {"rows_in": batch.count})
         self.store.commit({given.name: batch.to})
+
+    def touched_since(self, inputs: Mapping[str, int], version: int) -> pa.Table | None:
+        by = list(self.kind.by)
+        parts = [self.writer.schema.empty_table().select(by)]
+        for given in self.inputs.values():
+            for change in self.changes_since(given, inputs[given.name]):
+                parts += [rows.select(by) for rows in change.both]
+        return distinct(pa.concat_tables(parts), by)
 
     def _computed(self, given: Input, touched: pa.Table) -> tuple[pa.Table, pa.Table]:
         """The touched groups, and the rows that break them."""

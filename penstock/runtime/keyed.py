@@ -16,14 +16,15 @@ from penstock.errors import TransformError
 from penstock.model.kinds import Latest, Totals
 from penstock.runtime import quarantine
 from penstock.runtime.change import Change
+from penstock.runtime.compute import sliced
 from penstock.runtime.delta_log import Action
 from penstock.runtime.files import conform
 from penstock.runtime.folds import DUCKDB, fold_query
-from penstock.runtime.follow import CATCH_UP_ROWS, Follower, Input, TableContext, sound
+from penstock.runtime.follow import CATCH_UP_ROWS, Follower, Input, TableContext
 from penstock.runtime.mapping import Mapped, Mapper
 from penstock.runtime.outcomes import Outcome
+from penstock.runtime.quarantine import sound
 from penstock.runtime.relate import connection, distinct, minus
-from penstock.runtime.rows import sliced
 from penstock.runtime.source import Batch, new_batches, rows_at
 from penstock.runtime.store import Store
 from penstock.runtime.upsert import Buckets
@@ -167,6 +168,9 @@ class KeyedFollower(Follower):
     # --- one batch ------------------------------------------------------------------------
     def take(self, given: Input, batch: Batch) -> None:
         change = batch.change(given.source.schema)
+        if change.gone is not None and change.gone.num_rows:
+            self._take_change(given, change, batch)
+            return
         mapper = self.mappers[given.argument]
         mapper.begin()
         mapped = self._map(mapper, change.added)
@@ -175,15 +179,46 @@ class KeyedFollower(Follower):
         self.tally.add(given.name, Outcome.DUPLICATE, mapped.duplicates)
         self.watch(mapped.rows.num_rows + mapped.duplicates, mapped.bad.num_rows)
         came = change.added.num_rows - mapped.bad.num_rows - mapped.duplicates
-        self._count(given, came, mapped.rows.num_rows, 1)
-        gone = self._gone(given, change)
+        counted = min(came, mapped.rows.num_rows)
+        self.tally.add(given.name, Outcome.COUNTED, counted)
+        self.tally.add(given.name, Outcome.FILTERED, came - counted)
+        self._fold_in(given, Change(mapped.rows), batch)
+        mapper.done(batch.to)
+
+    def _take_change(self, given: Input, change: Change, batch: Batch) -> None:
+        """The same where rows went."""
+        assert change.gone is not None  # noqa: S101
+        if self._pruned:  # what was let go may be the newest again
+            self.store.clear()
+            self._catch_up_store()
+        mapper = self.mappers[given.argument]
+        revised = mapper.revise(change, self.let_out(given, change.gone))
+        self.set_apart(given, revised.mapped.bad)
+        self._condemned[given.argument].update(revised.mapped.bad["row_id"].to_pylist())
+        self.count_revised(given, change, revised)
+        self._fold_in(given, Change(revised.mapped.rows, revised.gone), batch)
+        mapper.revised(batch.to)
+
+    def _fold_in(self, given: Input, mapped: Change, batch: Batch) -> None:
         self.store.begin()
-        touched = self._apply(Change(mapped.rows, gone))
+        touched = self._apply(mapped)
         actions, net = self._folded(touched)
         self.commit(actions, net, {given.name: batch.to}, {"rows_in": batch.count})
         self._prune(touched)
         self.store.commit({given.name: batch.to})
-        mapper.done(batch.to)
+
+    def touched_since(self, inputs: Mapping[str, int], version: int) -> pa.Table | None:
+        """Too many rather than too few: a duplicate touches nothing, and is counted in here."""
+        by, parts = list(self.kind.by), [self.mapped.empty_table()]
+        for argument, given in self.inputs.items():
+            mapper = self.mappers[argument]
+            mapper.begin_again()
+            left_out = self._left_out(argument)
+            for change in self.changes_since(given, inputs[given.name]):
+                parts += self._remapped(argument, change, left_out).both
+        rows, cuts = self._cuts_apart(pa.concat_tables(parts))
+        everyone = [self.store.scopes(_ROWS, by)] if cuts.num_rows else []
+        return distinct(pa.concat_tables([rows.select(by), *everyone]), by)
 
     def merge(self, mapped: pa.Table, info: Mapping[str, Any]) -> None:
         """Take in mapped rows that come from elsewhere than the next commit of an input."""
@@ -197,21 +232,6 @@ class KeyedFollower(Follower):
     def forgive(self, ids: set[str]) -> None:
         for condemned in self._condemned.values():
             condemned.difference_update(ids)
-
-    def _gone(self, given: Input, change: Change) -> pa.Table:
-        if change.gone is None or not change.gone.num_rows:
-            return self.mapped.empty_table()
-        known = sound(change.gone, self._condemned[given.argument])
-        lost = change.gone.num_rows - known.num_rows
-        self.tally.add(given.name, Outcome.QUARANTINED, -lost)
-        gone = self._map(self.mappers[given.argument], known).rows
-        self._count(given, known.num_rows, gone.num_rows, -1)
-        return gone
-
-    def _count(self, given: Input, rows: int, out: int, sign: int) -> None:
-        counted = min(rows, out)
-        self.tally.add(given.name, Outcome.COUNTED, sign * counted)
-        self.tally.add(given.name, Outcome.FILTERED, sign * (rows - counted))
 
     def _map(self, mapper: Mapper, rows: pa.Table, *, again: bool = False) -> Mapped:
         parts = [mapper.map(some, again=again) for some in sliced(rows)]
@@ -233,10 +253,16 @@ class KeyedFollower(Follower):
         net = Change(minus(new, old), minus(old, new))
         return self.upserts.rewrite(net), net
 
+    @property
+    def _pruned(self) -> bool:
+        """Whether only the newest row of a key is kept: while none is expected to be taken back."""
+        return type(self.kind) is Latest and not any(i.changes for i in self.inputs.values())
+
     def _prune(self, touched: pa.Table) -> None:
         """Of a key's rows only the newest can matter again, as long as none is taken back."""
-        if type(self.kind) is not Latest or any(i.changes for i in self.inputs.values()):
+        if not self._pruned:
             return
+        assert isinstance(self.kind, Latest)  # noqa: S101
         by, order = DUCKDB.names(self.kind.by), self.kind.order
         held = self.store.fetch(_ROWS, touched)
         rest = [c for c in self.mapped.names if c not in order and c not in self.kind.by]

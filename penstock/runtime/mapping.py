@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from penstock.runtime import quarantine
-from penstock.runtime.compute import BROKEN_TRANSFORM, isolate, without
+from penstock.runtime.change import Change
+from penstock.runtime.compute import BROKEN_TRANSFORM, isolate, sliced, without
 from penstock.runtime.files import conform
 from penstock.runtime.prepared import Prepared
+from penstock.runtime.quarantine import sound
 from penstock.runtime.store import Store
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Calculation", "Mapped", "Mapper", "RowMapper"]
+__all__ = ["Calculation", "Mapped", "Mapper", "Revised", "RowMapper"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,17 @@ class Mapped:
     rows: pa.Table
     bad: pa.Table  # as quarantine keeps them
     duplicates: int = 0
+
+
+@dataclass(frozen=True)
+class Revised:
+    """What a change of input rows comes to."""
+
+    gone: pa.Table  # rows of the table that go
+    mapped: Mapped  # what comes; of duplicates, how many more there are than before
+    held: int  # rows that went and were in quarantine
+    went: int  # rows that went and were neither that nor duplicates
+    came: int  # the same of rows that came
 
 
 class Calculation:
@@ -99,6 +112,29 @@ class Mapper(ABC):
 
     def done(self, position: int) -> None:  # noqa: B027
         """After the batch's commit."""
+
+    def revise(self, change: Change, held: pa.Table) -> Revised:
+        """Rows that came and went together; ``held`` is what is in quarantine of this input."""
+        apart = set(held["row_id"].to_pylist())
+        assert change.gone is not None  # noqa: S101
+        known = sound(change.gone, apart)
+        gone, mapped = self._all(known, again=True), self._all(change.added)
+        went = known.num_rows - gone.bad.num_rows
+        held = change.gone.num_rows - went
+        came = change.added.num_rows - mapped.bad.num_rows
+        return Revised(gone.rows, mapped, held, went, came)
+
+    def _all(self, rows: pa.Table, *, again: bool = False) -> Mapped:
+        """``map`` of any number of rows."""
+        parts = [self.map(some, again=again) for some in sliced(rows)]
+        return Mapped(
+            pa.concat_tables([p.rows for p in parts]),
+            pa.concat_tables([p.bad for p in parts]),
+            sum(p.duplicates for p in parts),
+        )
+
+    def revised(self, position: int) -> None:  # noqa: B027
+        """After the commit of a revision: what is remembered of rows may be of rows that went."""
 
     def replayed(self, rows: pa.Table, held: pa.Table) -> Mapped:
         """Rows out of quarantine, of which ``held`` is all there is."""

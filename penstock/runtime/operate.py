@@ -31,6 +31,7 @@ from penstock.runtime.repair import show_again
 from penstock.runtime.staging import Promotion, Staging
 from penstock.runtime.standing import STAND_SECONDS, Move, World, standing
 from penstock.runtime.swap import promoted
+from penstock.runtime.void import mark
 from penstock.runtime.worker import Standstill
 from penstock.runtime.writer import live_path
 
@@ -242,9 +243,21 @@ def _repair(world: World, registry: Registry, arguments: dict[str, Any]) -> dict
     return {"table": table, **told}
 
 
+def _void(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Mark records of a topic as void, or take the marks away; what reads it follows."""
+    name = TableName.parse(arguments["stream"])
+    ranges = {int(part): some for part, some in arguments["ranges"].items()}
+    info = {"who": arguments["who"], "why": arguments["why"], "undo": arguments["undo"]}
+    reason = None if arguments["undo"] else arguments["why"]
+    told = mark(world.bronze(name), ranges, reason, info)
+    world.wake(str(name))
+    return {"stream": str(name), **told}
+
+
 OPERATIONS: dict[str, Callable[[World, Registry, dict[str, Any]], dict[str, Any]]] = {
     "drop": drop,
     "pin": _pin,
     "repair": _repair,
     "swap": _swap,
+    "void": _void,
 }

@@ -22,6 +22,7 @@ __all__ = [
     "ids_of",
     "is_bronze",
     "row_id",
+    "sound",
 ]
 
 _STAMP = pa.timestamp("us", tz="UTC")
@@ -116,3 +117,11 @@ def row_id(row: dict[str, Any]) -> str:
 
 def _as_json(row: dict[str, Any]) -> str:
     return json.dumps(row, default=str, sort_keys=True)
+
+
+def sound(rows: pa.Table, condemned: set[str]) -> pa.Table:
+    """The rows that are not in quarantine."""
+    if not condemned or rows.num_rows == 0:
+        return rows
+    keep = [name not in condemned for name in ids_of(rows)]
+    return rows.filter(pa.array(keep, pa.bool_()))

@@ -19,10 +19,10 @@ from penstock.model.windows import Window
 from penstock.runtime import late as late_lines
 from penstock.runtime.change import Change
 from penstock.runtime.files import conform
-from penstock.runtime.follow import sound
 from penstock.runtime.late import EXPIRED, LATE
 from penstock.runtime.mapping import Calculation
 from penstock.runtime.outcomes import Outcome
+from penstock.runtime.quarantine import sound
 from penstock.runtime.relate import minus
 from penstock.runtime.source import rows_between
 from penstock.runtime.times import NEVER, micros_of, moment

@@ -19,17 +19,17 @@ from penstock.errors import UsageError
 from penstock.model.duration import parse_duration
 from penstock.runtime import quarantine
 from penstock.runtime.change import Change
-from penstock.runtime.delta_log import Action
-from penstock.runtime.files import removal, write_arrow, write_changes
+from penstock.runtime.compute import sliced
+from penstock.runtime.files import write_arrow
 from penstock.runtime.follow import Follower, Input
 from penstock.runtime.keyed import KeyedFollower
 from penstock.runtime.mapping import Mapped, Mapper
 from penstock.runtime.outcomes import Outcome
-from penstock.runtime.rows import RowsFollower, sliced
+from penstock.runtime.quarantined import held_in, taken_out
+from penstock.runtime.rows import RowsFollower
 from penstock.runtime.source import read_files, rows_at
-from penstock.runtime.writer import RevisionWriter
 
-__all__ = ["expire", "replay", "taken_out"]
+__all__ = ["expire", "replay"]
 
 
 def replay(
@@ -50,7 +50,7 @@ def replay(
     table.settle(now=True)
     given = table.first
     wanted = None if ids is None else set(ids)
-    held = _held(table.broken)
+    held = held_in(table.broken)
     chosen = [i for i in held["row_id"].to_pylist() if wanted is None or i in wanted]
     rows, names = _originals(given, held, set(chosen), table.positions[given.name])
     moved, done = [], set()
@@ -96,12 +96,6 @@ def _count(table: Follower, given: Input, good: int, mapped: Mapped) -> None:
     table.tally.add(given.name, Outcome.FILTERED, good - mapped.duplicates - counted)
 
 
-def _held(broken: RevisionWriter) -> pa.Table:
-    if broken.position("from") is None:
-        return quarantine.SCHEMA.empty_table()
-    return broken.log.snapshot().to_pyarrow_table().cast(quarantine.SCHEMA)
-
-
 def _originals(
     given: Input, held: pa.Table, ids: set[str], position: int
 ) -> tuple[pa.Table, list[str]]:
@@ -144,28 +138,10 @@ def expire(table: Follower, now: dt.datetime) -> int:
     """
     keep = parse_duration(table.context.definition.quarantine_for)
     table.settle(now=True)
-    held = _held(table.broken)
+    held = held_in(table.broken)
     old = held.filter(pc.and_(pc.is_valid(held["topic"]), pc.less(held["ingested_at"], now - keep)))
     if old.num_rows:
         ids = set(old["row_id"].to_pylist())
         table.apart.setdefault("quarantine", []).extend(taken_out(table.broken, ids))
         table.commit([], info={"operation": "PENSTOCK EXPIRE"})
     return int(old.num_rows)
-
-
-def taken_out(broken: RevisionWriter, ids: set[str]) -> list[Action]:
-    """Actions that take rows out of a quarantine table."""
-    table = DeltaTable(str(broken.path), version=broken.log.version)
-    actions: list[Action] = []
-    gone = [quarantine.SCHEMA.empty_table()]
-    wanted = pa.array(sorted(ids), pa.string())
-    for add in pa.table(table.get_add_actions(flatten=True)).to_pylist():
-        (rows,) = read_files([broken.path / add["path"]], quarantine.SCHEMA)
-        hit = pc.is_in(rows["row_id"], wanted)
-        if not pc.any(hit).as_py():
-            continue
-        gone.append(rows.filter(hit))
-        actions.append(removal(add["path"], add["size_bytes"]))
-        actions += write_arrow(rows.filter(pc.invert(hit)), broken.path)
-    told = Change(quarantine.SCHEMA.empty_table(), pa.concat_tables(gone))
-    return [*actions, *write_changes(told, ("row_id",), broken.path)] if actions else []

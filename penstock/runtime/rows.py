@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,14 +13,16 @@ from penstock.runtime.compute import (
     BIG_BATCH_ROWS,
     BROKEN_TRANSFORM,
     materialise,
+    sliced,
 )
 from penstock.runtime.contracts import ContractMapper
 from penstock.runtime.delta_log import Action
 from penstock.runtime.files import spark_files, write_arrow
-from penstock.runtime.follow import Follower, Input, TableContext, sound
+from penstock.runtime.follow import Follower, Input, TableContext
 from penstock.runtime.mapping import Mapper
 from penstock.runtime.outcomes import Outcome
 from penstock.runtime.prepared import to_frame
+from penstock.runtime.quarantine import sound
 from penstock.runtime.relate import minus
 from penstock.runtime.source import Batch
 from penstock.runtime.store import Store
@@ -44,6 +46,9 @@ class RowsFollower(Follower):
 
     def take(self, given: Input, batch: Batch) -> None:
         """Chosen before anything is collected: Spark's writers for much, memory for little."""
+        if not batch.appends:
+            self._take_change(given, batch)
+            return
         small = batch.count <= BIG_BATCH_ROWS and batch.size <= BIG_BATCH_BYTES
         if small or self.context.definition.dedupe is not None:
             self._take_small(given, batch)
@@ -67,6 +72,21 @@ class RowsFollower(Follower):
         adds = write_arrow(out, self.writer.path)
         self.commit(adds, Change(out), {given.name: batch.to}, {"rows_in": batch.count})
         self.mapper.done(batch.to)
+
+    def _take_change(self, given: Input, batch: Batch) -> None:
+        """Rows went too: a correction of what only grows otherwise. What they came to goes."""
+        change = batch.change(given.source.schema)
+        if change.gone is None:
+            change = Change(change.added, change.added.slice(0, 0))
+        assert change.gone is not None  # noqa: S101
+        revised = self.mapper.revise(change, self.let_out(given, change.gone))
+        self.set_apart(given, revised.mapped.bad)
+        self.count_revised(given, change, revised)
+        rows, gone = revised.mapped.rows, revised.gone
+        net = Change(minus(rows, gone), minus(gone, rows))
+        actions = self.layout().rewrite(net)
+        self.commit(actions, net, {given.name: batch.to}, {"rows_in": batch.count})
+        self.mapper.revised(batch.to)
 
     def _count(self, given: Input, rows: int, out: pa.Table) -> None:
         """Where a row becomes several, counted and filtered are right in their sum alone."""
@@ -131,20 +151,16 @@ class RevisedRowsFollower(Follower):
         return pa.concat_tables([p.rows for p in parts]), pa.concat_tables([p.bad for p in parts])
 
 
-def sliced(rows: pa.Table) -> Iterator[pa.Table]:
-    """Parts small enough for the driver; one empty part of an empty table."""
-    step = BIG_BATCH_ROWS
-    for start in range(0, max(rows.num_rows, 1), step):
-        yield rows.slice(start, step)
-
-
 def frame_of(session: object, given: Input, batch: Batch) -> DataFrame:
     """A growing batch as Spark reads it: files where there are files."""
     held = [to_frame(session, change.added) for change in batch.held]  # type: ignore[arg-type]
     names = given.source.schema.names
     frames = [f.select(*names) for f in held]
     if batch.files:
-        read = session.read.parquet(*map(str, batch.files))  # type: ignore[attr-defined]
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        schema = from_arrow_schema(given.source.schema)  # an old file may lack a column
+        read = session.read.schema(schema).parquet(*map(str, batch.files))  # type: ignore[attr-defined]
         frames.append(read.select(*names))
     first, *rest = frames
     for frame in rest:

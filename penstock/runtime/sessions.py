@@ -20,13 +20,14 @@ from penstock.runtime import quarantine
 from penstock.runtime.change import Change
 from penstock.runtime.files import write_arrow
 from penstock.runtime.folds import DUCKDB
-from penstock.runtime.follow import Follower, Input, TableContext, sound
+from penstock.runtime.follow import CATCH_UP_ROWS, Follower, Input, TableContext
 from penstock.runtime.late import EXPIRED, LATE
 from penstock.runtime.mapping import Calculation
 from penstock.runtime.outcomes import Outcome
+from penstock.runtime.quarantine import sound
 from penstock.runtime.reconcile import count_in
 from penstock.runtime.relate import connection, distinct, matching, minus, same
-from penstock.runtime.source import Batch, rows_between
+from penstock.runtime.source import Batch, new_batches, rows_between
 from penstock.runtime.timed import WATERMARK
 from penstock.runtime.times import NEVER, latest, micros_of, moment
 from penstock.runtime.upsert import Spans
@@ -113,25 +114,50 @@ class SessionFollower(Follower):
 
     # --- one batch ------------------------------------------------------------------------
     def take(self, given: Input, batch: Batch) -> None:
-        rows = batch.change(given.source.schema).added
+        change = batch.change(given.source.schema)
+        gone = change.gone if change.gone is not None else change.added.slice(0, 0)
+        if gone.num_rows:
+            self.reconcile()  # while what is late is still in the input as it was listed
+        self._keep(given, change.added)
+        self.positions[given.name] = batch.to
+        went = self._went(given, gone) if gone.num_rows else gone
+        if self.watermark is None:
+            self.open_rows = minus(self.open_rows, went)
+            return
+        spans, net = None, Change(self.writer.schema.empty_table())
+        if went.num_rows:  # a correction: the sessions of these keys are computed again
+            oldest = int(pc.min(went[self.kind.on].cast(pa.int64())).as_py())
+            spans = self._spans()
+            net = self._again(spans, distinct(went, self.kind.by), oldest)
+        ended, self.open_rows = self._split(self.open_rows, self.watermark)
+        if not ended.num_rows and not net.rows:
+            return
+        if ended.num_rows:
+            net = Change(pa.concat_tables([net.added, self._computed(ended)]), net.gone)
+        adds = spans.rewrite(net) if spans else write_arrow(net.added, self.writer.path)
+        self.commit(adds, net, info={"rows_in": batch.count})
+
+    def _keep(self, given: Input, rows: pa.Table) -> None:
+        """Take rows in, and move the clock."""
         known = sound(rows, self._condemned)
         self.tally.add(given.name, Outcome.QUARANTINED, rows.num_rows - known.num_rows)
         timed = known.filter(pc.is_valid(known[self.kind.on]))
         self.tally.add(given.name, Outcome.FILTERED, known.num_rows - timed.num_rows)
-        fresh = self._accepted(given, timed)
+        self.open_rows = pa.concat_tables([self.open_rows, self._accepted(given, timed)])
         newest = latest(timed[self.kind.on])
-        self.positions[given.name] = batch.to
         if newest is not None:
             self.clock = newest if self.clock is None else max(newest, self.clock)
-        if self.watermark is None:
-            return
-        rows = pa.concat_tables([self.open_rows, fresh])
-        ended, self.open_rows = self._split(rows, self.watermark)
-        if ended.num_rows:
-            out = self._computed(ended)
-            self.commit(
-                write_arrow(out, self.writer.path), Change(out), info={"rows_in": batch.count}
-            )
+
+    def _went(self, given: Input, gone: pa.Table) -> pa.Table:
+        """The rows that counted, of those that went."""
+        known = sound(gone, self._condemned)
+        self.tally.add(given.name, Outcome.QUARANTINED, known.num_rows - gone.num_rows)
+        timed = known.filter(pc.is_valid(known[self.kind.on]))
+        self.tally.add(given.name, Outcome.FILTERED, timed.num_rows - known.num_rows)
+        counted = late_lines.excused(timed, late_lines.lines(self.late_table, EXPIRED), given.name)
+        self.tally.add(given.name, Outcome.EXPIRED, counted.num_rows - timed.num_rows)
+        self.tally.add(given.name, Outcome.COUNTED, -counted.num_rows)
+        return counted
 
     def _accepted(self, given: Input, rows: pa.Table) -> pa.Table:
         """The rows that are on time; the others are listed."""
@@ -185,15 +211,27 @@ class SessionFollower(Follower):
         pending = late_lines.lines(self.late_table, LATE)
         if pending.num_rows == 0 or self.watermark is None:
             return {"late": 0, "results": 0, "changed": 0}
-        spans = Spans(
+        spans, late = self._spans(), self._late_keys(pending)
+        oldest = int(pc.min(pending["event_time"].cast(pa.int64())).as_py())
+        net = self._again(spans, late, oldest)
+        count_in(self, _pointless(pending))
+        self.apart.setdefault("late", []).extend(late_lines.reconciled(self.late_table))
+        self.commit(spans.rewrite(net), net, info={"operation": "PENSTOCK RECONCILE"})
+        self.outcomes.flush(now=True)
+        return {"late": pending.num_rows, "results": late.num_rows, "changed": net.rows}
+
+    def _spans(self) -> Spans:
+        return Spans(
             self.writer.path,
             self.writer.log.version,
             self.writer.schema,
             self.context.definition.keys,
             self.kind.point,
         )
-        late = self._late_keys(pending)
-        oldest = int(pc.min(pending["event_time"].cast(pa.int64())).as_py())
+
+    def _again(self, spans: Spans, late: pa.Table, oldest: int) -> Change:
+        """What differs in the sessions of some keys from a moment on, from the input as it is."""
+        assert self.watermark is not None  # noqa: S101
         written = matching(spans.rows_between(None, None), late)
         old = written.filter(pa.array(micros_of(written["window_end"]) > oldest))
         mine = self._rows_since(late, old, oldest)
@@ -202,12 +240,18 @@ class SessionFollower(Follower):
         self.open_rows = pa.concat_tables(
             [matching(self.open_rows, late, within=False), sound(still_open, self._condemned)]
         )
-        net = Change(minus(new, old), minus(old, new))
-        count_in(self, _pointless(pending))
-        self.apart.setdefault("late", []).extend(late_lines.reconciled(self.late_table))
-        self.commit(spans.rewrite(net), net, info={"operation": "PENSTOCK RECONCILE"})
-        self.outcomes.flush(now=True)
-        return {"late": pending.num_rows, "results": late.num_rows, "changed": net.rows}
+        return Change(minus(new, old), minus(old, new))
+
+    def layout(self) -> Spans:
+        return self._spans()
+
+    def touched_since(self, inputs: Mapping[str, int], version: int) -> pa.Table | None:
+        """Keys whose sessions were written again; which is what late rows do when they count."""
+        by, parts = list(self.kind.by), [self.writer.schema.empty_table()]
+        for batch in new_batches(self.writer, version, CATCH_UP_ROWS):
+            change = batch.change(self.writer.schema)
+            parts += change.both if change.gone is not None and change.gone.num_rows else []
+        return distinct(pa.concat_tables(parts), by)
 
     def _late_keys(self, pending: pa.Table) -> pa.Table:
         """The keys of late rows, found in the input by the rows' ids."""

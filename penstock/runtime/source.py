@@ -170,6 +170,12 @@ def _utc(moment: dt.datetime) -> dt.datetime:
 
 
 def read_files(files: list[Path], schema: pa.Schema) -> list[pa.Table]:
-    return [
-        pq.read_table(file, partitioning=None).select(schema.names).cast(schema) for file in files
-    ]
+    return [_with_columns(pq.read_table(file, partitioning=None), schema) for file in files]
+
+
+def _with_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A file that is older than a column has nulls there."""
+    for column in schema:
+        if column.name not in rows.column_names:
+            rows = rows.append_column(column, pa.nulls(rows.num_rows, column.type))
+    return rows.select(schema.names).cast(schema)

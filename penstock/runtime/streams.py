@@ -353,6 +353,9 @@ class Streams:
         source = self.writers.of(upstream)
         return Input(argument, str(name), source, changes(catalog, _table(catalog, name)))
 
+    def wake(self, stream: str) -> None:
+        self._waker(stream)()
+
     def _waker(self, stream: str) -> Callable[[], None]:
         def wake() -> None:
             for reader in self._readers.get(stream, []):

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from penstock.runtime.change import Change
-from penstock.runtime.delta_log import Action, DeltaLog, read_commit
+from penstock.runtime.delta_log import Action, DeltaLog, metadata_action, read_commit
 from penstock.runtime.files import removal, write_changes
 from penstock.runtime.relate import matching, minus, quoted
 from penstock.runtime.source import new_batches
@@ -277,19 +277,4 @@ def _new_schema(live: Path, new: RevisionWriter) -> list[Action]:
     schema = other.schema().to_json()
     if json.loads(table.schema().to_json()) == json.loads(schema):
         return []
-    known = table.metadata()
-    return [
-        *_protocol(table, other),
-        {
-            "metaData": {
-                "id": str(known.id),
-                "name": known.name,
-                "description": known.description,
-                "format": {"provider": "parquet", "options": {}},
-                "schemaString": schema,
-                "partitionColumns": [],
-                "configuration": dict(known.configuration),
-                "createdTime": known.created_time,
-            }
-        },
-    ]
+    return [*_protocol(table, other), metadata_action(table, schema)]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import UsageError
 from penstock.runtime.backfill import backfill_timed
+from penstock.runtime.backfill_net import backfill_net
 from penstock.runtime.follow import Follower
 from penstock.runtime.mended import mended_mapper
 from penstock.runtime.replay import expire, replay
@@ -44,9 +44,9 @@ def _expire(table: Follower, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def _backfill(table: Follower, arguments: dict[str, Any]) -> dict[str, Any]:
     """Put an interval that was computed elsewhere in the place of what is there."""
-    if not isinstance(table, TimedFollower):
-        raise UsageError(f"{table.name} has no intervals.", remedy="Use `penstock backfill --all`.")
-    return backfill_timed(table, arguments)
+    if isinstance(table, TimedFollower):
+        return backfill_timed(table, arguments)
+    return backfill_net(table, arguments)
 
 
 VERBS: dict[str, Verb] = {

@@ -24,11 +24,12 @@ from penstock.runtime import late as late_lines
 from penstock.runtime import quarantine
 from penstock.runtime.change import Change
 from penstock.runtime.files import conform, write_arrow
-from penstock.runtime.follow import Follower, Input, TableContext, sound
+from penstock.runtime.follow import Follower, Input, TableContext
 from penstock.runtime.geometry import geometry_of, times_of
 from penstock.runtime.late import EXPIRED, LATE
 from penstock.runtime.mapping import Calculation
 from penstock.runtime.outcomes import Outcome
+from penstock.runtime.quarantine import sound
 from penstock.runtime.relate import minus
 from penstock.runtime.source import Batch, rows_between
 from penstock.runtime.times import NEVER, latest, micros_of, moment, stamp

@@ -32,7 +32,7 @@ from penstock.runtime.relate import matching, members
 from penstock.runtime.source import read_files
 from penstock.runtime.times import parse_stamp, stamp
 
-__all__ = ["Buckets", "Spans", "Upserts"]
+__all__ = ["Buckets", "Heap", "Spans", "Upserts", "layout_of"]
 
 MOST_ROWS = 2048  # of a bucket's file, unless one scope alone has more
 MOST_BITS = 16
@@ -320,6 +320,30 @@ class Spans(Upserts):
         else:
             low, high = (add.get("min") or {}).get(self.on), (add.get("max") or {}).get(self.on)
         return _File(path, size, parse_stamp(low), parse_stamp(high))
+
+
+class Heap(Upserts):
+    """Rows as they came, by nothing: one that goes may be anywhere."""
+
+    def _holders(self, rows: pa.Table) -> list[_File]:
+        return list(self.files.values()) if rows.num_rows else []
+
+    def _joins(self, added: pa.Table) -> list[_File]:
+        return []
+
+    def _placed(self, added: pa.Table, kept: list[tuple[_File, pa.Table]]) -> list[Action]:
+        return self._written(pa.concat_tables([added, *(some for _, some in kept)]))
+
+    def _described(self, path: str, size: int, add: dict[str, Any]) -> _File:
+        return _File(path, size)
+
+
+def layout_of(path: Path, version: int, schema: pa.Schema, keys: Sequence[str]) -> Upserts:
+    """The files of a table that is seldom rewritten: by its first time, if it has one."""
+    times = [field.name for field in schema if pa.types.is_timestamp(field.type)]
+    if times:
+        return Spans(path, version, schema, keys, times[0])
+    return Heap(path, version, schema, keys)
 
 
 def _hits(file: _File, times: list[int]) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError, UsageError
 from penstock.model.names import TableName
+from penstock.runtime.bronze import BronzeWriter
 from penstock.runtime.registry import Revision
 from penstock.runtime.worker import FollowWorker
 from penstock.runtime.writer import RevisionWriter
@@ -68,6 +69,17 @@ class RunningWorld:
             return self._streams.writers.unshown(known, part), ()
         keys = self._streams.catalog(known.bundle).tables[TableName.parse(table)].keys
         return self._streams.writers.unshown(known), keys
+
+    def bronze(self, name: TableName) -> BronzeWriter:
+        """The writer of a topic's table; only while the topic is being read."""
+        writer = self._streams.writers.bronze(name)
+        if not writer.topic_id:
+            raise UsageError(f"{name} is not being read.", remedy="See `penstock streams`.")
+        return writer
+
+    def wake(self, stream: str) -> None:
+        """Tell those who read a stream or table that it has something new."""
+        self._streams.wake(stream)
 
     def restart(self, table: str, revision: str) -> None:
         """Let a worker that is parked be made anew."""

@@ -99,7 +99,7 @@ class Writers:
             token=self._token,
             live=live,
             held=str(name) in self.held,
-            about={"code": revision.bundle},
+            about={"code": revision.bundle, "reads": dict(revision.inputs)},
         )
 
     def _schema(self, revision: Revision) -> pa.Schema:

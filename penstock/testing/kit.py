@@ -10,23 +10,22 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
-from pyspark.sql import functions as F
 
 from penstock.model.definition import Table
 from penstock.model.names import TableName
 from penstock.model.stream import Stream
 from penstock.model.windows import Timed, Window
 from penstock.runtime import late as late_lines
-from penstock.runtime import outcomes, quarantine
-from penstock.runtime.batch import recompute
+from penstock.runtime import outcomes, quarantine, quarantined
+from penstock.runtime.batch import decoded_input, recompute
 from penstock.runtime.build import arrow_schema, empty_inputs, follower, output_frame
-from penstock.runtime.decode import decode, transform_input
-from penstock.runtime.dedupe import first_of_each
 from penstock.runtime.files import conform
-from penstock.runtime.follow import Follower, Input, TableContext, sound
+from penstock.runtime.follow import Follower, Input, TableContext
 from penstock.runtime.history import adopt_history
 from penstock.runtime.prepared import to_frame
+from penstock.runtime.quarantine import sound
 from penstock.runtime.times import NEVER
+from penstock.runtime.void import mark
 from penstock.runtime.writer import RevisionWriter, live_path, revision_path
 from penstock.testing.feeds import FedStream, FedTable
 
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["Kit"]
 
 _REVISION = "under-test"
-_PLACE = ["partition", "offset"]
 Row = dict[str, Any]
 
 
@@ -191,6 +189,15 @@ class Kit:
         if follow:
             self.advance()
 
+    def void(self, offsets: Sequence[int], reason: str | None, *, follow: bool = True) -> int:
+        """Mark records of the stream as void, as `penstock void` does; no reason: as not void."""
+        feed = self._feed(None)
+        assert isinstance(feed, FedStream)  # noqa: S101
+        told = mark(feed.source, {0: [(o, o) for o in offsets]}, reason, {})
+        if follow:
+            self.advance()
+        return told["marked"]
+
     def _feed(self, to: str | None) -> FedTable | FedStream:
         if to is None:
             (feed,) = self.feeds.values()
@@ -277,21 +284,9 @@ class Kit:
 
     def _decoded(self, feed: FedStream, rows: pa.Table) -> DataFrame:
         assert self.stream is not None  # noqa: S101
-        broken = {r["row_id"] for r in self.quarantined() if r["error_class"] == "transform_error"}
-        names = [
-            f"{r['topic']}/{r['topic_id']}/{r['partition']}/{r['offset']}"
-            for r in rows.select(["topic", "topic_id", "partition", "offset"]).to_pylist()
-        ]
-        apart = [r for r, name in zip(rows.select(_PLACE).to_pylist(), names, strict=True)
-                 if name in broken]  # fmt: skip
+        held = quarantined.held_in(self.follower.broken)
         bronze = to_frame(self.session, rows.drop_columns("headers"))
-        typed = transform_input(decode(bronze, self.stream, feed.writers), self.stream)
-        if self.table.dedupe:
-            typed = first_of_each(typed, self.table.dedupe)
-        for row in apart:  # a row that broke the transform was the first of its key all the same
-            here = (F.col("_partition") == row["partition"]) & (F.col("_offset") == row["offset"])
-            typed = typed.where(~here)
-        return typed
+        return decoded_input(bronze, self.stream, feed.writers, self.table.dedupe, held)
 
     def _without_expired(self, rows: pa.Table, expired: pa.Table, until: Any) -> pa.Table:
         """Windows with expired rows, computed without these."""

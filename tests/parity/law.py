@@ -13,8 +13,14 @@ from penstock.testing import Kit
 from tests.parity.kinds import START, Case, event
 
 
-def live(spark: Any, folder: Path, case: Case, seed: int, steps: int = 14) -> Kit:
-    """A random life of a table; returns the kit at its end, drained and reconciled."""
+def live(
+    spark: Any, folder: Path, case: Case, seed: int, steps: int = 14, *, corrected: bool = False
+) -> Kit:
+    """A random life of a table; returns the kit at its end, drained and reconciled.
+
+    Args:
+        corrected: rows are taken back now and then, also from an input that only grows otherwise.
+    """
     dice = random.Random(seed)
     names = list(case.schemas)
     kit = Kit(spark, folder, case.table, case.schemas, changing=names if case.changing else ())
@@ -22,7 +28,8 @@ def live(spark: Any, folder: Path, case: Case, seed: int, steps: int = 14) -> Ki
     held: dict[str, list[dict]] = {name: [] for name in names}
     for _ in range(steps):
         name = dice.choice(names)
-        if case.changing and held[name] and dice.random() < 0.3:
+        odds = 0.3 if case.changing else 0.2 if corrected else 0.0
+        if held[name] and dice.random() < odds:
             gone = dice.sample(held[name], dice.randrange(1, min(4, len(held[name])) + 1))
             for row in gone:
                 held[name].remove(row)

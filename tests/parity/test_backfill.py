@@ -14,9 +14,13 @@ import pytest
 from penstock.errors import UsageError
 from penstock.model.windows import Window
 from penstock.reprocess.backfill import checked_interval
+from penstock.reprocess.correction import Correction, Held
 from penstock.reprocess.history import HistoryBuilder, Pinned
+from penstock.runtime import late
 from penstock.runtime.backfill import backfill_timed
+from penstock.runtime.backfill_net import backfill_net
 from penstock.runtime.change import Change
+from penstock.runtime.quarantined import held_in
 from penstock.runtime.times import EPOCH
 from penstock.testing import Kit
 from tests.parity.kinds import CASES, START, event
@@ -138,5 +142,114 @@ def test_intervals_that_make_no_sense(spark, tmp_path):
     assert aligned.isoformat() in str(error.value)
     with pytest.raises(UsageError, match="still open"):
         asked(aligned, aligned + 60 * size)
-    with pytest.raises(UsageError, match="--all"):
-        asked(aligned, aligned + size, CASES["totals"].table)
+
+
+# --- tables without windows ---------------------------------------------------------------------
+OTHERS = [
+    "rows", "rows_changing", "group", "group_changing", "group_two", "totals", "totals_changing",
+    "latest", "latest_changing", "history", "enrich", "session",
+]  # fmt: skip
+
+
+def made(case, dice, number, source):
+    """A row that has a time: one without is in no interval."""
+    row = (case.make or event)(dice, number, source)
+    return {**row, "t": row["t"] or START} if "t" in row else row
+
+
+def lose_half(kit: Kit, dice: random.Random) -> int:
+    """Half the rows lost, behind everybody's back; returns how many."""
+    layout = kit.follower.layout()
+    rows = layout.read(layout.files.values())
+    lost = rows.take(dice.sample(range(rows.num_rows), max(1, rows.num_rows // 2)))
+    change = Change(rows.slice(0, 0), lost)
+    kit.follower.writer.commit(layout.rewrite(change), {}, change=change)
+    return lost.num_rows
+
+
+def corrected(kit: Kit, into, start: int, end: int, on=None) -> dict:
+    """What the job hands over."""
+    follower = kit.follower
+    pinned = {
+        a: Pinned(g.name, g.source.path, g.source.schema, follower.positions[g.name])
+        for a, g in follower.inputs.items()
+    }
+    held = Held(
+        follower.writer.path,
+        follower.writer.log.version,
+        follower.writer.schema,
+        held_in(follower.broken),
+        late.lines(follower.late_table),
+        getattr(follower, "watermark", None),
+    )
+    job = Correction(
+        kit.session, kit.table, held, pinned, decodes=kit.stream,
+        schemas=next(iter(kit.feeds.values())) if kit.stream else None,
+    )  # fmt: skip
+    told = job.written(start, end, on, into)
+    inputs = {p.name: p.version for p in pinned.values()}
+    return {**told, "inputs": inputs, "info": {"who": "me", "why": "a test"}}
+
+
+EVER = (_micros(START - dt.timedelta(days=1)), _micros(START + dt.timedelta(days=1)))
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_damaged_table_without_windows_is_mended_while_rows_come(spark, tmp_path, name):
+    case, dice = CASES[name], random.Random(7)
+    changing = list(case.schemas) if case.changing else ()
+    kit = Kit(spark, tmp_path / "kit", case.table, case.schemas, changing=changing)
+    number = 0
+    for _ in range(3):
+        for source in case.schemas:
+            kit.feed([made(case, dice, number + n, source) for n in range(12)], source)
+            number += 12
+    kit.reconcile()
+    assert lose_half(kit, dice) > 0
+    assert kit.rows() != kit.batch_rows()
+    kit.follower.stand()
+    on = "t" if case.table.kind.word == "rows" else None
+    told = corrected(kit, tmp_path / "job", *EVER, on=on)
+    for source in case.schemas:  # meanwhile; most keys are left alone, or the stream mends them all
+        rows = [made(case, dice, number + n, source) for n in range(5)]
+        rows = rows[:1] if "valid_from" in rows[0] else [{**r, "k": "a"} for r in rows]
+        kit.feed([{**r, "cut": False} if "cut" in r else r for r in rows], source)
+        number += 5
+    done = backfill_net(kit.follower, told)
+    assert done["changed"] > 0
+    kit.restart()
+    kit.advance()
+    kit.reconcile()
+    check(kit)
+
+
+def test_only_what_the_interval_names_is_touched(spark, tmp_path):
+    case, dice = CASES["rows"], random.Random(3)
+    kit = Kit(spark, tmp_path / "kit", case.table, case.schemas)
+    kit.feed([{**event(dice, n, ""), "t": START + dt.timedelta(seconds=n)} for n in range(40)])
+    whole = kit.rows()
+    lose_half(kit, dice)
+    damaged = kit.rows()
+    half = _micros(START + dt.timedelta(seconds=20))
+    backfill_net(kit.follower, corrected(kit, tmp_path / "job", EVER[0], half, on="t"))
+    cut = START + dt.timedelta(seconds=20)
+    assert [r for r in kit.rows() if r["t"] < cut] == [r for r in whole if r["t"] < cut]
+    assert [r for r in kit.rows() if r["t"] >= cut] == [r for r in damaged if r["t"] >= cut]
+
+
+def test_a_correction_meanwhile_is_not_undone(spark, tmp_path):
+    case, dice = CASES["rows"], random.Random(3)
+    kit = Kit(spark, tmp_path / "kit", case.table, case.schemas)
+    kit.feed([event(dice, n, "") for n in range(20)])
+    lose_half(kit, dice)
+    told = corrected(kit, tmp_path / "job", *EVER, on="t")
+    assert backfill_net(kit.follower, told)["changed"] > 0
+    with pytest.raises(UsageError, match="corrected by another operation"):
+        backfill_net(kit.follower, told)
+
+
+def test_which_time_is_meant(spark, tmp_path):
+    kit = Kit(spark, tmp_path / "kit", CASES["rows"].table, CASES["rows"].schemas)
+    kit.feed([event(random.Random(1), 1, "")])
+    with pytest.raises(UsageError, match="no time column 'nope'"):
+        corrected(kit, tmp_path / "job", *EVER, on="nope")

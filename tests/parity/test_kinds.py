@@ -18,6 +18,12 @@ def test_stream_is_batch(spark, tmp_path, name, seed):
     check(live(spark, tmp_path, CASES[name], seed))
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.changing])
+def test_a_correction_of_what_only_grows(spark, tmp_path, name, seed):
+    check(live(spark, tmp_path, CASES[name], 100 + seed, corrected=True))
+
+
 @pytest.mark.parametrize("name", ["offset", "updates", "sliding", "session", "join_left"])
 def test_on_every_edge(spark, tmp_path, name):
     walk_edges(spark, tmp_path, CASES[name])

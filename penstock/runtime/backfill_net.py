@@ -1,0 +1,65 @@
+"""Backfill of tables without windows: a difference computed elsewhere becomes one commit.
+
+A job computed what an interval of the table should hold from the inputs as of some versions, and
+how that differs from what the table held then. By the time the writer takes it over, the stream
+has gone on. Rows tables do not mind: what came since adds to the difference, whatever it was. Of
+the others, a scope (a group, a key, a fact) that the inputs touched since was computed anew by the
+stream already, from all its rows; the job's answer is older, so it is left out.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.errors import UsageError
+from penstock.runtime.change import Change
+from penstock.runtime.delta_log import read_commit
+from penstock.runtime.relate import matching
+from penstock.runtime.source import read_files
+
+if TYPE_CHECKING:
+    from penstock.runtime.follow import Follower
+
+__all__ = ["backfill_net"]
+
+_CORRECTIONS = ("PENSTOCK BACKFILL", "PENSTOCK RECONCILE", "PENSTOCK REPLAY")
+
+
+def backfill_net(table: Follower, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Apply a difference; returns what was done, for the operator."""
+    _refuse_if_corrected(table, arguments["version"])
+    added, gone = (_rows(table, arguments[word]) for word in ("added", "gone"))
+    scopes = table.touched_since(arguments["inputs"], arguments["version"])
+    left_out = 0
+    if scopes is not None and scopes.num_rows:
+        before = added.num_rows + gone.num_rows
+        added, gone = (matching(rows, scopes, within=False) for rows in (added, gone))
+        left_out = before - added.num_rows - gone.num_rows
+    net = Change(added, gone)
+    if net.rows:
+        info = {"operation": "PENSTOCK BACKFILL", **arguments["info"]}
+        table.commit(table.layout().rewrite(net), net, info=info)
+        table.outcomes.flush(now=True)
+    return {"changed": net.rows, "left_out": left_out, "version": table.writer.log.version}
+
+
+def _refuse_if_corrected(table: Follower, version: int) -> None:
+    """What the stream did since the job looked is understood; what somebody else did is not."""
+    path = table.writer.path
+    for number in range(version + 1, table.writer.log.version + 1):
+        for action in read_commit(path, number):
+            operation = action.get("commitInfo", {}).get("operation", "")
+            if operation in _CORRECTIONS:
+                raise UsageError(
+                    f"{table.name} was corrected by another operation while the job ran "
+                    f"({operation}, version {number}).",
+                    remedy="Run the backfill again.",
+                )
+
+
+def _rows(table: Follower, files: list[str]) -> pa.Table:
+    schema = table.writer.schema
+    return pa.concat_tables([schema.empty_table(), *read_files([Path(f) for f in files], schema)])
