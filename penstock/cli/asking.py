@@ -14,7 +14,7 @@ from penstock.runtime import heartbeat
 from penstock.runtime.registry import Registry, Task
 from penstock.settings import Settings
 
-__all__ = ["TIMED", "ask", "known_table", "live_tables", "manifest"]
+__all__ = ["TIMED", "ask", "known_table", "live_tables", "manifest", "require_supervisor"]
 
 TIMED = ("window", "session", "sliding", "interval_join")  # kinds that have late rows
 _LOOK = 0.3
@@ -61,7 +61,7 @@ def ask(
         waited = time.monotonic() - started
         if waited > 3 and not told:
             told = True
-            _require_supervisor(settings, number)
+            require_supervisor(settings, f"task {number} waits for one.")
             if not quiet:
                 click.echo(f"waiting for {verb} of {table} (task {number}) ...", err=True)
         if waited > timeout:
@@ -72,12 +72,10 @@ def ask(
         time.sleep(_LOOK)
 
 
-def _require_supervisor(settings: Settings, number: int) -> None:
+def require_supervisor(settings: Settings, consequence: str) -> None:
     beat = heartbeat.read(settings)
     if beat is None or beat.age_seconds > heartbeat.STALE_AFTER:
-        raise NotRunning(
-            f"no supervisor is running; task {number} waits for one.", remedy="Run `penstock up`."
-        )
+        raise NotRunning(f"no supervisor is running; {consequence}", remedy="Run `penstock up`.")
 
 
 def _result(task: Task) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.asking import ask, known_table, manifest
+from penstock.cli.asking import ask, known_table, manifest, require_supervisor
 from penstock.cli.change import releases_of
 from penstock.cli.show import print_rows, size
 from penstock.errors import UsageError
@@ -280,6 +280,7 @@ def release(table: str) -> None:
     known_table(settings, table)
     registry = Registry(settings)
     registry.create()
+    require_supervisor(settings, f"{table} stays held.")  # a guard would hold it again at start
     if not Staging(registry).release(table):
         raise UsageError(f"{table} is not held.", remedy="See `penstock status`.")
     click.echo(f"{table} goes on.")

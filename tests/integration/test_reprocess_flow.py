@@ -19,6 +19,7 @@ from deltalake import DeltaTable, write_deltalake
 from penstock.cli.asking import ask
 from penstock.errors import PenstockError, UsageError
 from penstock.platform.stack import Stack
+from penstock.reprocess.backfill import Backfill
 from penstock.reprocess.comparison import Expected, Wishes
 from penstock.reprocess.plan import build_plan
 from penstock.reprocess.release import NotWithin, Releases
@@ -230,6 +231,67 @@ def test_held_live_stands_still(world):
     staging.release(GOLD)
     wait_for("live to go on", lambda: DeltaTable(str(world.live)).version() > version + 1)
     world.releases.abort(GOLD)
+
+
+def test_a_void_record_is_taken_back_and_comes_again(world):
+    world.feed.send("VOIDED", size=1)
+    world.feed.flush()
+    place = next(p for p, row in world.feed.acked.items() if row.get("ticker") == "VOIDED")
+
+    def count(layer: str, name: str, column: str = "ticker", value: object = "VOIDED") -> int:
+        rows = DeltaTable(str(world.settings.warehouse / layer / name)).to_pyarrow_table()
+        return rows[column].to_pylist().count(value)
+
+    wait_for("the trade", lambda: count("silver", "trades") == 1)
+    asked = {"stream": "bronze.trades", "ranges": {str(place[0]): [(place[1], place[1])]},
+             "undo": False, "why": "sent by mistake", "who": "me"}  # fmt: skip
+    told = ask(world.settings, "bronze.trades", "void", asked, quiet=True)
+    assert told == {"stream": "bronze.trades", "records": 1, "marked": 1}
+    wait_for("it to go", lambda: count("silver", "trades") == 0)
+    wait_for("quarantine", lambda: count("quarantine", "silver_trades", "error_class", "void") == 1)
+
+    def reconciled() -> bool:
+        ask(world.settings, GOLD, "reconcile", {}, quiet=True)
+        return count("gold", "stock_stats") == 0
+
+    wait_for("its windows to go", reconciled)
+    ask(world.settings, "bronze.trades", "void", {**asked, "undo": True}, quiet=True)
+    wait_for("it to come again", lambda: count("silver", "trades") == 1)
+    assert count("quarantine", "silver_trades", "error_class", "void") == 0
+    assert count("bronze", "trades", "void", "sent by mistake") == 0
+
+
+def test_a_backfill_of_what_is_right_changes_nothing(world):
+    backfill = Backfill(world.spark, world.settings, Registry(world.settings), _through(world))
+    end = dt.datetime.now(dt.UTC)
+    start = end - dt.timedelta(hours=1)
+    told = backfill.interval("silver.trades", start, end, who="me", why="a test")
+    assert told["results"] > 50
+    assert told["changed"] == 0
+    with pytest.raises(UsageError, match="no time column"):
+        backfill.interval("silver.trades", start, end, who="me", why="a test", on="nope")
+
+
+def test_a_table_and_its_readers_are_built_anew_and_swapped_in(world):
+    backfill = Backfill(world.spark, world.settings, Registry(world.settings), _through(world))
+    before = {r.table: r.revision for r in world.registry.revisions(states=("live",))}
+    release = backfill.stage_again("silver.trades", who="me", why="a test")
+    backfill.build(release, lambda *said: None, lambda *said: None)
+    told = world.releases.compare("silver.trades", Wishes())
+    assert told["within"], [t["counts"] for t in told["tables"]]
+    done = world.releases.promote("silver.trades", why="a test", accept=None, keep_warm=None)
+    assert [t["changed"] for t in done["tables"]] == [0, 0]
+    after = {r.table: r.revision for r in world.registry.revisions(states=("live",))}
+    assert {t: after[t] for t in before} == {
+        t: f"{r.partition('-')[0]}-2" if t in ("silver.trades", GOLD) else r
+        for t, r in before.items()
+    }
+    version = DeltaTable(str(world.live)).version()
+    wait_for("live to go on", lambda: DeltaTable(str(world.live)).version() > version + 1)
+
+
+def _through(world: World):
+    return lambda table, verb, told: ask(world.settings, table, verb, told, quiet=True)
 
 
 def test_a_stranger_on_a_live_table_is_noticed_and_taken_back(world):
