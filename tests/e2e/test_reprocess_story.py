@@ -8,6 +8,7 @@ mixed, and what the stream has built is the live table in the end.
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import shutil
 import signal
@@ -19,6 +20,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
@@ -131,13 +133,17 @@ class Feed:
 
     def __init__(self, spark, live: Path, keys: tuple[str, ...], place: Path) -> None:
         self.keys, self.held, self.version = keys, {}, -1
+        self._spark, self._live, self._place = spark, live, place
+        self.start()
+
+    def start(self) -> None:
         self.stream = (
-            spark.readStream.format("delta")
+            self._spark.readStream.format("delta")
             .option("readChangeFeed", "true")
             .option("startingVersion", 0)
-            .load(str(live))
+            .load(str(self._live))
             .writeStream.foreachBatch(self._take)
-            .option("checkpointLocation", str(place))
+            .option("checkpointLocation", str(self._place))
             .trigger(processingTime="500 milliseconds")
             .start()
         )
@@ -154,6 +160,32 @@ class Feed:
                 assert key in self.held, (row["_change_type"], key)
                 del self.held[key]
             self.version = max(self.version, row["_commit_version"])
+
+
+def exported(world: World, table: str) -> dict:
+    """Export a table to the DuckDB file; what that holds is the version of Delta it claims."""
+    run = subprocess.run(
+        [sys.executable, "-m", "penstock.cli", "export", table, "--to", "duckdb", "--json"],
+        cwd=world.settings.project,
+        env=world.settings.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    (target,) = json.loads(run.stdout)["targets"]
+    (told,) = target["tables"]
+    with duckdb.connect(target["place"], read_only=True) as duck:
+        duck.execute("SET TimeZone = 'UTC'")
+        rows = duck.sql(f"from {table}").to_arrow_table()
+    shown = DeltaTable(str(world.live(table)), version=told["delta_version"]).to_pyarrow_table()
+    assert rows.column_names == shown.column_names
+    assert bag(rows.cast(shown.schema)) == bag(shown)
+    print(
+        "export", {name: told[name] for name in ("mode", "delta_version", "rows", "rows_written")}
+    )
+    return told
 
 
 @pytest.mark.parametrize("table", EDITS)
@@ -179,6 +211,7 @@ def test_story(world, spark, tmp_path, table):
                 ("spark", by_spark),
             )
         ]
+        exported(world, table)
         world.stage(table)
         releases = world.releases
         told = releases.compare(table, Wishes(threshold=1.0))
@@ -186,10 +219,13 @@ def test_story(world, spark, tmp_path, table):
         done = releases.promote(table, why="the story", accept=None, keep_warm=None)
         print("promote", done)
         time.sleep(5)
+        assert exported(world, table)["mode"] == "incremental"
         print("rollback", releases.rollback(table, why="the story goes back"))
         time.sleep(5)
+        assert exported(world, table)["mode"] == "incremental"
         print("again", releases.promote(table, why="and on", accept=None, keep_warm=None))
         time.sleep(5)
+        assert exported(world, table)["mode"] == "incremental"
     for reader in readers:
         seen = judge(reader, live)
         print(reader.name, len(reader.reads), "reads", dict(seen))
@@ -201,3 +237,32 @@ def test_story(world, spark, tmp_path, table):
     shown = DeltaTable(str(live), version=feed.version).to_pyarrow_table()
     assert bag(list(feed.held.values())) == bag(shown)
     print("feed at version", feed.version, "has", shown.num_rows, "rows, as live")
+
+
+def test_a_new_column_reaches_the_stream_and_the_export(world, spark, tmp_path):
+    """Delta stops a stream once when the schema changes; started again, it goes on."""
+    table = "gold.sensor_5m"
+    live = world.live(table)
+    module = world.settings.project / "spark_jobs" / "gold" / "sensor_5m.py"
+    text = module.read_text()
+    p95 = 'F.percentile("value", F.lit(0.95)).alias("p95_value"),'
+    assert p95 in text
+    p99 = p95.replace("0.95", "0.99").replace("p95", "p99")
+    module.write_text(text.replace(p95, f"{p95}\n        {p99}"))
+    feed = Feed(spark, live, KEYS[table], tmp_path / "checkpoint")
+    exported(world, table)
+    world.stage(table)
+    world.releases.compare(table, Wishes(threshold=1.0))
+    world.releases.promote(table, why="p99 too", accept=None, keep_warm=None)
+    wait_for("the stream to be told", lambda: not feed.stream.isActive, 300)
+    print("the stream says:", str(feed.stream.exception())[:200])
+    assert "schema" in str(feed.stream.exception()).lower()
+    feed.start()
+    told = exported(world, table)
+    assert told["mode"] == "incremental", told
+    last = newest(live)
+    wait_for("the feed to have come as far", lambda: feed.version >= last, 300)
+    feed.stream.stop()
+    shown = DeltaTable(str(live), version=feed.version).to_pyarrow_table()
+    assert "p99_value" in shown.column_names
+    assert bag(list(feed.held.values())) == bag(shown)
