@@ -55,7 +55,10 @@ class Workbench:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
     ) -> None:
         self.duck.close()
         shutil.rmtree(self.scratch, ignore_errors=True)

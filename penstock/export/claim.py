@@ -26,7 +26,7 @@ class Mode:
     NOT_DONE = (BLOCKED, FAILED)
 
 
-class Rebuild(Exception):  # noqa: N818 - it is a reason, not an error
+class Rebuild(Exception):
     """Following the changes would not be exact: the table is exported whole, for this reason."""
 
     def __init__(self, reason: str) -> None:

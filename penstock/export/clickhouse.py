@@ -1,20 +1,19 @@
 """Exported tables in ClickHouse: plain MergeTree tables, exchanged whole.
 
-**How it works.** ``gold.sensor_5m`` is cloned to ``gold.sensor_5m__next`` (the clone shares the parts:
-no row is written), the clone is changed, checked and given the claim as its comment, and the two are
-exchanged by one statement. So a reader sees the table of one version, and the claim with it; a crash
-leaves a ``__next`` that the following export drops.
+**How it works.** ``gold.sensor_5m`` is cloned to ``gold.sensor_5m__next`` (the clone shares the
+parts: no row is written), the clone is changed, checked and given the claim as its comment, and the
+two are exchanged by one statement. So a reader sees the table of one version, and the claim with
+it; a crash leaves a ``__next`` that the following export drops.
 
 **A row that went** is found by the hash stored with it (``_row``), read back, compared column by
-column with what should go (duplicates counted), and deleted with a lightweight delete: that writes a
-mask, not rows. What shared its hash and should stay is put back together with what came.
+column with what should go (duplicates counted), and deleted with a lightweight delete: that writes
+a mask, not rows. What shared its hash and should stay is put back together with what came.
 
 **What it does not do.** Follow a change of columns: the hash covers all of them, so the table is
 taken whole.
 """
 
 from __future__ import annotations
-
 
 import pyarrow as pa
 
@@ -36,6 +35,7 @@ class ClickHouse:
     """The target ``clickhouse``."""
 
     name = "clickhouse"
+    whole = False
 
     def __init__(self, where: Place) -> None:
         self._where = where
@@ -210,4 +210,3 @@ _EXPORTS = f"""CREATE OR REPLACE VIEW penstock.exports AS SELECT
     JSONExtractString(comment, 'reason') AS reason
 FROM system.tables
 WHERE startsWith(comment, {text(CLAIM)}) AND NOT endsWith(name, '__next')"""  # noqa: S608
-

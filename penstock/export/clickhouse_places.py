@@ -63,10 +63,11 @@ class _Chdb:
     """An engine in this process, on one folder."""
 
     def __init__(self, folder: Path) -> None:
-        from chdb.session import Session
+        from chdb import session as chdb
 
+        make: Any = chdb.Session  # it has no types
         try:
-            self.session = Session(str(folder))
+            self.session = make(str(folder))
         except RuntimeError as error:
             raise ServiceFailed(
                 f"the embedded ClickHouse cannot open {folder}: {error}",

@@ -2,9 +2,9 @@
 
 ClickHouse has no null list, struct or map. So a nested column has a hidden companion,
 ``_null_<column>``, that says where the whole value is null; the column itself then holds the empty
-value. *Inside* nested values a null list is an empty one and a null struct one of nulls: that is the
-only thing this layout does not keep. Every row also has a hidden ``_row``, the workbench's hash of
-it as Delta has it. Hidden columns are MATERIALIZED: ``SELECT *`` does not show them.
+value. *Inside* nested values a null list is an empty one and a null struct one of nulls: that is
+the only thing this layout does not keep. Every row also has a hidden ``_row``, the workbench's hash
+of it as Delta has it. Hidden columns are MATERIALIZED: ``SELECT *`` does not show them.
 
 Bytes are strings in ClickHouse; times are DateTime64 to the microsecond, in UTC.
 """
@@ -133,10 +133,10 @@ def _filled(value: str, kind: Any, depth: int = 0) -> str:
             value = f"list_transform({value}, lambda {name}: {_filled(name, child, depth + 1)})"
         return f"coalesce({value}, [])"
     if kind.id == "struct":
-        fields = (
-            f"{identifier(name)} := {_filled(f'struct_extract({value}, {literal(name)})', c, depth)}"
-            for name, c in kind.children
-        )
+        fields = []
+        for name, child in kind.children:
+            found = f"struct_extract({value}, {literal(name)})"
+            fields.append(f"{identifier(name)} := {_filled(found, child, depth)}")
         return f"struct_pack({', '.join(fields)})"
     if kind.id == "map":
         return f"coalesce({value}, CAST(map {{}} AS {kind}))"

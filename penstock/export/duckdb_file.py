@@ -1,15 +1,15 @@
 """One DuckDB file with all exported tables, exchanged whole.
 
-**How it works.** DuckDB lets one process write a file or many read it, so an export never writes the
-file analysts have open. It makes a copy (a reflink where the disk can, else bytes), changes the copy
-table by table, each in a transaction with its claim, and renames it over the old one. Whoever has
-the old file open goes on with it; whoever opens the path finds all tables of one export. A crash
-leaves a copy nobody looks at, which the next export removes.
+**How it works.** DuckDB lets one process write a file or many read it, so an export never writes
+the file analysts have open. It makes a copy (a reflink where the disk can, else bytes), changes the
+copy table by table, each in a transaction with its claim, and renames it over the old one. Whoever
+has the old file open goes on with it; whoever opens the path finds all tables of one export. A
+crash leaves a copy nobody looks at, which the next export removes.
 
 **A changed row** is found by comparing all columns (null equal to null, duplicates counted) and
-deleted by its row id; what came is inserted. DuckDB marks deleted rows and rewrites a row group when
-many are gone: after 300 exports of 1 % each a file was three times as big as a fresh one, and no
-more.
+deleted by its row id; what came is inserted. DuckDB marks deleted rows and rewrites a row group
+when many are gone: after 300 exports of 1 % each a file was three times as big as a fresh one, and
+no more.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
@@ -41,6 +42,7 @@ class DuckdbFile:
     """The target ``duckdb``."""
 
     name = "duckdb"
+    whole = False
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
@@ -159,10 +161,8 @@ class DuckdbFile:
         self._kept = True
 
     def drop(self, bench: Workbench, live: Live) -> None:
-        try:
+        with suppress(duckdb.TransactionException):  # an error ended it already
             bench.run("ROLLBACK")
-        except duckdb.TransactionException:
-            pass  # an error ended it already
 
     def publish(self, bench: Workbench) -> None:
         if not self._open:

@@ -1,11 +1,11 @@
 """Export live tables to one target: decide how, do it, check it, publish it.
 
 **How it works.** Each table is pinned to its newest version. If the target claims an older one, the
-change in between is applied; if that cannot be exact, for whatever reason (``Rebuild``), the table is
-taken whole and the reason is kept. Either way the result is counted and hashed before anybody sees
-it: against the claim plus the change, and against every row of the Delta version itself when it was
-taken whole, its columns changed, it is small, or ``verify`` says so. One table that fails leaves the
-others as good as they are.
+change in between is applied; if that cannot be exact, for whatever reason (``Rebuild``), the table
+is taken whole and the reason is kept. Either way the result is counted and hashed before anybody
+sees it: against the claim plus the change, and against every row of the Delta version itself when
+it was taken whole, its columns changed, it is small, or ``verify`` says so. One table that fails
+leaves the others as good as they are.
 
 **What it does not do.** Decide which tables may leave the house: ``blocked`` is asked for each.
 """
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Report", "export_tables"]
 
-SMALL = 1_000_000  # rows up to which every export is compared with all of Delta: a tenth of a second
+SMALL = (
+    1_000_000  # rows up to which every export is compared with all of Delta: a tenth of a second
+)
 _STALE = 100  # commits without a change after which a claim is renewed all the same
 
 
@@ -156,7 +158,9 @@ class _One:
     def export(self, live: Live) -> Outcome:
         claim = self._claim
         if self._full or claim is None:
-            return self._whole(live, "asked for" if self._full else "no earlier export of it is there")
+            return self._whole(
+                live, "asked for" if self._full else "no earlier export of it is there"
+            )
         try:
             net = self._net(claim, live)
             if self._at_rest(claim, live, net) and not self._verify:
@@ -193,15 +197,12 @@ class _One:
                 altered = self._target.apply(self._bench, live, net)
                 expected = None if net.steps else claim.sum + net.sum
             held, verified = self._checked(live, expected)
-            done = _Done(
-                Mode.INCREMENTAL if changed else Mode.UNCHANGED,
-                "",
-                held,
-                verified,
-                net.added if net else 0,
-                net.gone if net else 0,
-                altered,
-            )
+            if changed and self._target.whole:
+                done = _Done(Mode.FULL, "files are written whole", held, verified, held.rows)
+            elif net is not None and changed:
+                done = _Done(Mode.INCREMENTAL, "", held, verified, net.added, net.gone, altered)
+            else:
+                done = _Done(Mode.UNCHANGED, "", held, verified)
             return self._keep(live, done)
         except BaseException:
             self._target.drop(self._bench, live)
@@ -289,6 +290,7 @@ def _told(claim: Claim, live: Live) -> Outcome:
         revision=claim.revision,
         rows=claim.rows,
         checksum=claim.checksum,
+        verified=claim.verified,
     )
 
 

@@ -20,6 +20,7 @@ class Target(Protocol):
 
     name: str
     place: str  # where analysts find it
+    whole: bool  # a changed table is always written whole
 
     def claims(self) -> dict[str, Claim]:
         """What is published, by table; needs nothing of the below."""

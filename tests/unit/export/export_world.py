@@ -94,9 +94,7 @@ class World:
         self.revisions = 1
         settings.warehouse.mkdir(parents=True, exist_ok=True)
         self._declare(name)
-        self.writer = RevisionWriter(
-            settings.warehouse, self.name, "r1", BASE, token=1, live=True
-        )
+        self.writer = RevisionWriter(settings.warehouse, self.name, "r1", BASE, token=1, live=True)
         self.old: RevisionWriter | None = None
         self.append(rows)
 
