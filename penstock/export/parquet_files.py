@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ __all__ = ["KEPT", "ParquetFiles"]
 
 KEPT = 3
 _CHANGES = "changes.parquet"
+_VERSION = re.compile(r"\d{20}(-\d+)?")
 
 
 class ParquetFiles:
@@ -44,7 +46,7 @@ class ParquetFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.place = str(folder)
-        self._ready: list[tuple[Path, Path]] = []  # what was made -> what it will be called
+        self._ready: list[tuple[Path, int]] = []  # what was made, and of which version
         self._changed = False
         self._changes: dict[str, Any] | None = None
 
@@ -129,21 +131,19 @@ class ParquetFiles:
         path.write_text(json.dumps(manifest, indent=1))
         for file in folder.iterdir():
             synced(file)
-        self._ready.append((folder, folder.with_name(f"{live.version:020d}")))
+        self._ready.append((folder, live.version))
 
     def drop(self, bench: Workbench, live: Live) -> None:
         shutil.rmtree(self._building(live), ignore_errors=True)
 
     def publish(self, bench: Workbench) -> None:
-        for folder, final in self._ready:
-            if final.exists():  # the same version again, asked for: its name is free in a moment
-                shutil.rmtree(final.with_name(".replaced"), ignore_errors=True)
-                final.rename(final.with_name(".replaced"))
+        for folder, version in self._ready:
+            final = _free(folder.parent, version)
             folder.rename(final)
+            synced(final.parent)
             point(final.with_name("latest"), final.name)
             for old in _versions(final.parent)[:-KEPT]:
                 shutil.rmtree(old, ignore_errors=True)
-            shutil.rmtree(final.with_name(".replaced"), ignore_errors=True)
         self._ready = []
 
     def close(self) -> None:
@@ -151,8 +151,16 @@ class ParquetFiles:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def _free(folder: Path, version: int) -> Path:
+    """A name for a version; one that was exported before has another after it."""
+    names = [f"{version:020d}", *(f"{version:020d}-{again}" for again in range(2, 1000))]
+    return next(path for path in map(folder.joinpath, names) if not path.exists())
+
+
 def _versions(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.name.isdigit())
+    """In the order they were made."""
+    found = [path for path in folder.iterdir() if _VERSION.fullmatch(path.name)]
+    return sorted(found, key=lambda path: path.stat().st_mtime_ns)
 
 
 def _described(path: Path) -> dict[str, Any]:
