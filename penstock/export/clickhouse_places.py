@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from penstock.errors import PenstockError, ServiceFailed
+from penstock.errors import PenstockError, ServiceFailed, in_a_line
 from penstock.export.claim import Claim
 from penstock.export.clickhouse_types import Wire, quoted, text
 from penstock.export.place import export_folder, synced
@@ -74,16 +74,21 @@ class _Chdb:
                 remedy="Only one process may have it open.",
             ) from None
 
+    def _ask(self, sql: str, form: str) -> bytes:
+        try:
+            answer: bytes = self.session.query(sql, form).bytes()
+        except Exception as error:  # chdb raises what it likes
+            raise _refused(error) from None
+        return answer
+
     def run(self, sql: str) -> None:
-        self.session.query(sql, "Null")
+        self._ask(sql, "Null")
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
-        found = self.session.query(sql, "JSONEachRow").bytes()
-        return [json.loads(line) for line in found.splitlines()]
+        return [json.loads(line) for line in self._ask(sql, "JSONEachRow").splitlines()]
 
     def arrow(self, sql: str) -> pa.Table:
-        found = self.session.query(sql, "ArrowStream").bytes()
-        return pa.ipc.open_stream(pa.py_buffer(found)).read_all()
+        return _arrow(self._ask(sql, "ArrowStream"))
 
     def insert(self, table: str, wires: Sequence[Wire], file: Path) -> None:
         names = ", ".join(quoted(wire.name) for wire in wires)
@@ -229,25 +234,29 @@ class Server:
     def open(self) -> Engine:
         return self
 
+    def _ask(self, sql: str, form: str) -> bytes:
+        with _said_plainly():
+            return bytes(self._client.raw_query(sql, fmt=form))
+
     def run(self, sql: str) -> None:
-        self._client.command(sql)
+        with _said_plainly():
+            self._client.command(sql)
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
-        found = self._client.raw_query(sql, fmt="JSONEachRow")
-        return [json.loads(line) for line in found.splitlines()]
+        return [json.loads(line) for line in self._ask(sql, "JSONEachRow").splitlines()]
 
     def arrow(self, sql: str) -> pa.Table:
-        found = self._client.raw_query(sql, fmt="ArrowStream")
-        return pa.ipc.open_stream(pa.py_buffer(found)).read_all()
+        return _arrow(self._ask(sql, "ArrowStream"))
 
     def insert(self, table: str, wires: Sequence[Wire], file: Path) -> None:
-        self._client.raw_insert(
-            table,
-            [wire.name for wire in wires],
-            insert_block=file.read_bytes(),
-            settings={_HIDDEN_TOO: 1},
-            fmt="Parquet",
-        )
+        with _said_plainly():
+            self._client.raw_insert(
+                table,
+                [wire.name for wire in wires],
+                insert_block=file.read_bytes(),
+                settings={_HIDDEN_TOO: 1},
+                fmt="Parquet",
+            )
 
     def claims(self) -> dict[str, Claim]:
         found = self.rows(
@@ -262,3 +271,21 @@ class Server:
 
     def close(self) -> None:
         self._client.close()
+
+
+@contextmanager
+def _said_plainly() -> Iterator[None]:
+    from clickhouse_connect.driver.exceptions import ClickHouseError
+
+    try:
+        yield
+    except ClickHouseError as error:
+        raise _refused(error) from None
+
+
+def _refused(error: Exception) -> ServiceFailed:
+    return ServiceFailed(f"ClickHouse: {in_a_line(error, 300)}")
+
+
+def _arrow(stream: bytes) -> pa.Table:
+    return pa.ipc.open_stream(pa.py_buffer(stream)).read_all()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from penstock.errors import PenstockError, UsageError, in_a_line
+from penstock.errors import PenstockError, ServiceFailed, UsageError, in_a_line
 from penstock.export.bench import SCHEME, Workbench
 from penstock.export.claim import Claim, Mode, Outcome, Rebuild, Sum
 from penstock.export.feed import Net, net_change
@@ -86,7 +86,7 @@ def export_tables(
 
     Raises:
         UsageError: there is no such table.
-        EnvironmentProblem: another export is at work, or there is no room.
+        EnvironmentProblem: another export is at work.
     """
     began = time.monotonic()
     catalog = Catalog.load(settings)
@@ -126,7 +126,7 @@ def _outcome(
             outcome = Outcome(ref.label, Mode.EMPTY, "nothing has been committed to it yet")
         else:
             outcome = one.export(open_live(catalog, ref, keys))
-    except (PenstockError, duckdb.Error, RuntimeError, OSError) as error:
+    except (PenstockError, duckdb.Error, OSError) as error:
         if isinstance(error, UsageError):
             raise
         outcome = Outcome(ref.label, Mode.FAILED, in_a_line(error))
@@ -168,6 +168,8 @@ class _One:
             return self._follow(claim, live, net)
         except Rebuild as why:
             return self._whole(live, why.reason)
+        except (duckdb.Error, ServiceFailed) as error:  # what it held is not what it says it holds
+            return self._whole(live, f"the exported table cannot be changed ({in_a_line(error)})")
 
     # --- by what changed --------------------------------------------------------------------
     def _net(self, claim: Claim, live: Live) -> Net | None:

@@ -70,10 +70,10 @@ def selected(settings: Settings, asked: Sequence[str]) -> list[str]:
 
 
 def _asked(catalog: Catalog, name: str) -> str:
-    ref = catalog.find(name.split("."))
-    if ref.at or ref.layer not in LAYERS:
+    ref = catalog.find(name.partition("@")[0].split("."))
+    if "@" in name or ref.layer not in LAYERS:
         raise UsageError(
-            f"{ref.label} cannot be exported: only what silver and gold tables show now can.",
+            f"{name} cannot be exported: only what silver and gold tables show now can.",
             remedy="Read it with `penstock query`.",
         )
     return ref.label
