@@ -40,6 +40,9 @@ class Settings:
     jars: Path = field(default=Path())
     java_home: str | None = None
     containers: bool = False  # the services are containers (docker-compose.yml), not our processes
+    export_tables: tuple[str, ...] = ("gold.*",)  # what `penstock export` takes if told nothing
+    clickhouse_url: str | None = None  # None: the embedded one
+    clickhouse_user: str = "penstock"  # its password is the secret clickhouse-<user>
 
     @classmethod
     def load(cls) -> Settings:
@@ -49,6 +52,7 @@ class Settings:
         home = Path(env.get("PENSTOCK_HOME", project / ".penstock")).expanduser().resolve()
         with (project / "pyproject.toml").open("rb") as handle:
             declared = tomllib.load(handle).get("tool", {}).get("penstock", {})
+        export = declared.get("export", {})
         return cls(
             project=project,
             home=home,
@@ -57,6 +61,9 @@ class Settings:
             jars=Path(env.get("PENSTOCK_JARS", project / ".jars")).expanduser().resolve(),
             java_home=env.get("JAVA_HOME") or None,
             containers=env.get("PENSTOCK_CONTAINERS") == "1",
+            export_tables=tuple(export.get("tables", ("gold.*",))),
+            clickhouse_url=env.get("PENSTOCK_CLICKHOUSE_URL") or export.get("clickhouse"),
+            clickhouse_user=export.get("clickhouse_user", "penstock"),
         )
 
     def port(self, service: str) -> int:

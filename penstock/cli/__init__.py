@@ -34,6 +34,7 @@ COMMANDS: dict[str, str] = {
     "repair": "penstock.cli.release",
     "hold": "penstock.cli.release",
     "release": "penstock.cli.release",
+    "export": "penstock.cli.export",
     "lineage": "penstock.cli.lineage",
     "ledger": "penstock.cli.lineage",
     "reconcile": "penstock.cli.late",

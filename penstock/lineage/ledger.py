@@ -39,7 +39,9 @@ _PLACES = {  # beside tables and stores: what it is called -> its folder, below 
     "kafka": "data/kafka",
     "postgres": "data/postgres",
     "checkpoints and scratch": "run",
-    "exports": "exports",
+    "exports: duckdb": "export/duckdb",
+    "exports: clickhouse": "export/clickhouse",
+    "exports: parquet": "export/parquet",
     "comparison reports": "reports",
     "code bundles": "bundles",
     "service logs": "logs",
@@ -295,9 +297,12 @@ def _places(home: Path, tables: set[str]) -> Iterator[Place]:
             yield Place("store of no table", f"stores/{entry.name}", usage(Path(entry.path)))
 
 
-def usage(folder: Path, without: str = "") -> Usage:
-    """What a folder holds, all levels, without the one entry named; nothing if it is not there."""
-    total = Usage()
+def usage(folder: Path, without: str = "", seen: set[int] | None = None) -> Usage:
+    """What a folder holds, all levels, without the one entry named; nothing if it is not there.
+
+    A file with several names (exports share files between generations) is counted once.
+    """
+    total, seen = Usage(), set() if seen is None else seen
     try:
         entries = list(os.scandir(folder))
     except (FileNotFoundError, NotADirectoryError):
@@ -308,12 +313,15 @@ def usage(folder: Path, without: str = "") -> Usage:
         if entry.name == without:
             continue
         if entry.is_dir(follow_symlinks=False):
-            total += usage(Path(entry.path))
+            total += usage(Path(entry.path), seen=seen)
             continue
         try:
             found = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
             continue  # deleted while we looked: streams and services go on
+        if found.st_nlink > 1 and found.st_ino in seen:
+            continue
+        seen.add(found.st_ino)
         total += Usage(1, found.st_size, found.st_blocks * 512)
     return total
 

@@ -84,6 +84,7 @@ class Snapshot:
     version: int
     columns: tuple[Column, ...]
     parts: tuple[Part, ...]
+    table_id: str = ""  # Delta's own: a table that was made anew has another
 
     @property
     def files(self) -> list[str]:
@@ -118,7 +119,7 @@ def open_snapshot(catalog: Catalog, ref: TableRef) -> Snapshot:
     partition_by = table.metadata().partition_columns
     columns = columns_of(json.loads(table.schema().to_json()), partition_by)
     parts = _parts(table, folder, partition_by)
-    return Snapshot(ref, table.version(), columns, parts)
+    return Snapshot(ref, table.version(), columns, parts, str(table.metadata().id))
 
 
 def _not_there(ref: TableRef, folder: Path, error: Exception) -> PenstockError:

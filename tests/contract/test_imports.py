@@ -17,6 +17,8 @@ FORBIDDEN = {
     "penstock/runtime": ("reprocess", "platform", "cli", "airflow", "serve", "testing"),
     "penstock/reprocess": ("platform", "cli", "airflow", "serve", "session", "testing"),
     "penstock/lineage": ("platform", "cli", "airflow", "session", "testing"),
+    "penstock/export": ("reprocess", "platform", "cli", "airflow", "session", "testing",
+                        "runtime.supervisor"),
     "penstock/serve": ("runtime.supervisor", "platform", "cli", "airflow", "session"),
     "penstock/platform": ("cli", "airflow", "session"),
     "penstock/airflow": ("cli", "platform", "session"),
@@ -60,6 +62,11 @@ def test_the_engine_knows_none_of_our_tables():
 def test_dags_import_neither_spark_nor_jobs():
     for path in [*sources("dags"), *sources("penstock/airflow")]:
         assert not {n.split(".")[0] for n in imported(path)} & {"pyspark", "spark_jobs"}, path
+
+
+def test_an_export_starts_no_jvm():
+    for path in [*sources("penstock/export"), PROJECT / "penstock/cli/export.py"]:
+        assert not {n.split(".")[0] for n in imported(path)} & {"pyspark", "py4j"}, path
 
 
 def test_jobs_use_public_names_only():
