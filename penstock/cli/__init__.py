@@ -40,6 +40,7 @@ COMMANDS: dict[str, str] = {
     "run": "penstock.cli.late",
     "outcomes": "penstock.cli.late",
     "audit": "penstock.cli.audit",
+    "quality": "penstock.cli.quality",
     "quarantine": "penstock.cli.quarantine",
     "streams": "penstock.cli.streams",
     "supervise": "penstock.cli.streams",
