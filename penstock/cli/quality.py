@@ -26,7 +26,7 @@ _BOUNDARIES = ("silver", "gold", "promote", "export")
 @click.command()
 @click.argument("tables", nargs=-1, metavar="[TABLE]...")
 @click.option("--boundary", type=click.Choice(_BOUNDARIES),
-              help="Into which layer, or before what; chooses tables if none is named.")  # fmt: skip
+              help="Into which layer, or before what; chooses tables if none is named")  # fmt: skip
 @click.option("--at", metavar="candidate|version:N",
               help="Which state of the table; live at its newest version if left out.")  # fmt: skip
 @click.option("--no-hold", is_flag=True, help="Only look: hold nothing and let nothing go.")
