@@ -1,10 +1,10 @@
-"""bronze.shipments: records of the topic shipments, byte for byte."""
+"""bronze.shipments: records of the topic shop_shipments, byte for byte."""
 
 from penstock.quality import Last, suite
 from penstock.quality.bronze import records
 
 SUITE = suite(
     "bronze.shipments",
-    *records("shipments"),
+    *records("shop_shipments"),
     window=Last("24 hours", by="ingested_at"),
 )
