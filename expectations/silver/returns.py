@@ -28,5 +28,5 @@ SUITE = suite(
         gxe.ExpectColumnUniqueValueCountToBeBetween(column="reason", max_value=20),
         "many reasons mean that somebody types them by hand",
     ),
-    columns={"off_by": "refunded - unit_price * quantity"},
+    columns={"off_by": "refunded - cast(unit_price as decimal(28, 2)) * quantity"},
 )

@@ -21,5 +21,5 @@ SUITE = suite(
         gxe.ExpectColumnValuesToBeBetween(column="off_by", min_value=0, max_value=0),
         "revenue is price times quantity, to the cent",
     ),
-    columns={"off_by": "revenue - unit_price * quantity"},
+    columns={"off_by": "revenue - cast(unit_price as decimal(28, 2)) * quantity"},
 )

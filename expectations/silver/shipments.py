@@ -21,5 +21,5 @@ SUITE = suite(
         gxe.ExpectColumnValuesToBeBetween(column="off_by", min_value=0, max_value=0),
         "cost is the cost of one times quantity, to the cent",
     ),
-    columns={"off_by": "cost - unit_cost * quantity"},
+    columns={"off_by": "cost - cast(unit_cost as decimal(28, 2)) * quantity"},
 )

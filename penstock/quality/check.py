@@ -13,8 +13,10 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
+
+import duckdb
 
 from penstock.errors import PenstockError, in_a_line
 from penstock.quality.frames import Frames, Slice
@@ -79,7 +81,7 @@ def run_suite(
     tell: Callable[[Check], None] = lambda check: None,
 ) -> list[Outcome]:
     """Every check of a suite; one that cannot be made does not keep the others from it."""
-    engine = _Engine()
+    engine = _engine()
     outcomes = {c.name: Outcome(c, suite.scope(c, boundary)) for c in suite.checks}
     together: list[Outcome] = []
     for check in suite.checks:
@@ -96,7 +98,12 @@ def run_suite(
             tell(check)
             _guarded(outcome, partial(_alone, engine, frames, outcome))
     if together:
-        _by_slices(engine, frames, together, tell)
+        try:
+            _by_slices(engine, frames, together, tell)
+        except duckdb.Error:  # one column cannot be computed: see whose it is
+            for outcome in together:
+                alone = outcomes[outcome.check.name] = Outcome(outcome.check, outcome.scope)
+                _guarded(alone, partial(_alone, engine, frames, alone))
     return list(outcomes.values())
 
 
@@ -153,7 +160,11 @@ def _alone(engine: _Engine, frames: Frames, outcome: Outcome) -> None:
     elif not check.columns:
         _add(engine, outcome, (pd.DataFrame(columns=frames.pinned.columns), None))
     else:
-        _add(engine, outcome, frames.whole(check))
+        part = frames.whole(check)
+        if len(part[0]):
+            _add(engine, outcome, part)
+        else:  # no rows have no mean, and nothing wrong with it
+            outcome.success, outcome.element_count = True, 0
 
 
 def _add(engine: _Engine, outcome: Outcome, part: tuple[pd.DataFrame, Any] | Slice) -> None:
@@ -200,14 +211,27 @@ def _plain(value: Any) -> Any:
     return value
 
 
+@cache
+def _engine() -> _Engine:
+    """One for the process: making it takes a tenth of a second."""
+    return _Engine()
+
+
 class _Engine:
     """Great Expectations over one frame after the other; nothing of it is kept on disk."""
 
     def __init__(self) -> None:
         mute()
         import great_expectations as gx
+        from great_expectations.data_context.types.base import (
+            DataContextConfig,
+            InMemoryStoreBackendDefaults,
+        )
 
-        context = gx.get_context(mode="ephemeral")
+        # Its own pages would lie in a folder under /tmp; ours are made in ``site``.
+        nowhere = InMemoryStoreBackendDefaults(init_temp_docs_sites=False)
+        config = DataContextConfig(store_backend_defaults=nowhere)
+        context = gx.get_context(mode="ephemeral", project_config=config)
         # A plain mapping is what it looks into, whatever its annotation says.
         context.variables.progress_bars = {"globally": False}  # type: ignore[assignment]
         source = context.data_sources.add_pandas("penstock")
