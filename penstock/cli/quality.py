@@ -197,7 +197,7 @@ def _show_history(settings: Settings, tables: tuple[str, ...], limit: int, as_js
         click.echo("Nothing was checked yet.")
         return
     rows = [
-        {**row, "at": f"{row['at']:%Y-%m-%d %H:%M:%S}Z", "table": row["table_name"],
+        {**row, "at": f"{row['checked_at']:%Y-%m-%d %H:%M:%S}Z", "table": row["table_name"],
          "seconds": f"{row['seconds']:.1f}", "failed": ", ".join(row["failed"] or ())}
         for row in found
     ]  # fmt: skip

@@ -41,7 +41,7 @@ RESULTS = TableName("quality", "results")
 SCHEMA = pa.schema(
     [
         ("run_id", pa.string()),
-        ("at", pa.timestamp("us", tz="UTC")),
+        ("checked_at", pa.timestamp("us", tz="UTC")),  # of the run: all its rows have the same
         ("boundary", pa.string()),
         ("table_name", pa.string()),
         ("state", pa.string()),  # live, held, candidate: whose version it is
@@ -91,7 +91,7 @@ def records(
     return [
         {
             "run_id": occasion.run,
-            "at": occasion.at,
+            "checked_at": occasion.at,
             "boundary": occasion.boundary,
             "table_name": pinned.table,
             "state": pinned.state,
@@ -167,14 +167,14 @@ def history(settings: Settings, table: str | None = None, most: int = 50) -> lis
     """Runs, the newest first: of which table and version, and how many checks failed."""
     return _read(
         settings,
-        """select run_id, min(at) as at, boundary, table_name, state, revision, version,
+        """select run_id, checked_at, boundary, table_name, state, revision, version,
                   count(*) as checks,
                   count(*) filter (not success and severity = 'blocking') as blocking,
                   count(*) filter (not success and severity = 'warning') as warnings,
                   list(check_name order by check_name) filter (not success) as failed,
                   sum(seconds) as seconds
            from results where $1 is null or table_name = $1
-           group by all order by at desc, table_name limit $2""",
+           group by all order by checked_at desc, table_name limit $2""",
         [table, most],
     )
 
@@ -184,7 +184,7 @@ def newest(settings: Settings, table: str, revision: str) -> list[dict[str, Any]
     return _read(
         settings,
         """select * from results where table_name = $1 and revision = $2
-           qualify at = max(at) over () order by check_name""",
+           qualify checked_at = max(checked_at) over () order by check_name""",
         [table, revision],
     )
 

@@ -150,8 +150,8 @@ S = suite("silver.numbers",
 )  # fmt: skip
 def test_a_broken_module_disables_itself_and_says_where(own, body, said):
     write_suite(own.settings.project, TABLE, body)
-    write_suite(own.settings.project, "silver.fine",
-                "S = suite('silver.fine', blocking(gxe.ExpectColumnToExist(column='k')))\n")  # fmt: skip
+    fine = "S = suite('silver.fine', blocking(gxe.ExpectColumnToExist(column='k')))\n"
+    write_suite(own.settings.project, "silver.fine", fine)
     own.put(TABLE, numbers(1), SCHEMA)
     own.put("silver.fine", numbers(1), SCHEMA)
     good, broken = load_suites(own.settings.expectations)

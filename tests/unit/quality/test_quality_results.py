@@ -21,7 +21,7 @@ PROJECT = Path(__file__).resolve().parents[3]
 
 def row(occasion: Occasion, check: str, *, success: bool = True, revision: str = "r1") -> dict:
     return {
-        **dict.fromkeys(SCHEMA.names), "run_id": occasion.run, "at": occasion.at,
+        **dict.fromkeys(SCHEMA.names), "run_id": occasion.run, "checked_at": occasion.at,
         "boundary": occasion.boundary, "table_name": "gold.x", "state": "live",
         "revision": revision, "version": 7, "check_name": check, "severity": "blocking",
         "success": success, "seconds": 0.5,
@@ -62,7 +62,7 @@ sys.stdin.readline()
 for number in range(int(sys.argv[3])):
     occasion = Occasion.now("silver")
     keep(settings, [{**dict.fromkeys(SCHEMA.names), "run_id": f"{sys.argv[2]}-{number}",
-                     "at": occasion.at, "table_name": "gold.x"}], occasion.run)
+                     "checked_at": occasion.at, "table_name": "gold.x"}], occasion.run)
 """
 
 
