@@ -15,6 +15,7 @@ __all__ = [
     "LeaseLost",
     "NotRunning",
     "PenstockError",
+    "QualityFailed",
     "QueryRefused",
     "ServiceFailed",
     "TransformError",
@@ -94,6 +95,12 @@ class ContractBroken(PenstockError):
     """A producer was about to send a row that its own contract refuses."""
 
     exit_code = 11
+
+
+class QualityFailed(PenstockError):
+    """A blocking check of a table failed, or could not be made."""
+
+    exit_code = 13
 
 
 def in_a_line(error: BaseException, most: int = 500) -> str:

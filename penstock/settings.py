@@ -97,6 +97,16 @@ class Settings:
     def manifest(self) -> Path:
         return self.home / "manifest.json"
 
+    @property
+    def sites(self) -> Path:
+        """Static pages, each in a folder of its own with an index.html: quality, ..."""
+        return self.home / "sites"
+
+    @property
+    def expectations(self) -> Path:
+        """Suites of the project's tables; they belong to the working tree, not to a revision."""
+        return self.project / "expectations"
+
     # --- addresses ------------------------------------------------------------------------
     def host(self, service: str) -> str:
         """Where a service is reached: on loopback, or under its own name when it is a container."""

@@ -41,6 +41,7 @@ COMMANDS: dict[str, str] = {
     "run": "penstock.cli.late",
     "outcomes": "penstock.cli.late",
     "audit": "penstock.cli.audit",
+    "quality": "penstock.cli.quality",
     "quarantine": "penstock.cli.quarantine",
     "void": "penstock.cli.void",
     "streams": "penstock.cli.streams",

@@ -13,7 +13,7 @@ import click
 
 from penstock.cli.asking import ask
 from penstock.cli.show import print_rows, size
-from penstock.errors import UsageError
+from penstock.errors import QualityFailed, UsageError
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
@@ -260,8 +260,9 @@ def compare(  # noqa: PLR0917 - one argument per option
 ) -> None:
     """Compare a candidate with what is live, both as of the same input.
 
-    Writes a report to look at (HTML) and one to process (JSON). Exits with 12 when more rows
-    differ than the threshold allows.
+    Writes a report to look at (HTML) and one to process (JSON). The candidates' suites are run at
+    the versions compared. Exits with 12 when more rows differ than the threshold allows, with 13
+    when a blocking check fails.
 
     \b
     Examples:
@@ -286,10 +287,17 @@ def compare(  # noqa: PLR0917 - one argument per option
         click.echo(json.dumps(told, indent=1, default=str))
     else:
         _show_comparison(told)
-    if not told["within"]:
+    if not all(table["alike"] for table in told["tables"]):
         raise NotWithin(
             "the comparison is not within its thresholds.",
             remedy="Look at the report; declare what is meant with --expect, or abort.",
+        )
+    failed = [table for table in told["tables"] if table["quality"].get("failures")]
+    if failed:
+        listed = "; ".join(f"{t['table']}: {', '.join(t['quality']['failures'])}" for t in failed)
+        raise QualityFailed(
+            f"the candidate fails blocking checks. {listed}.",
+            remedy="Look at the report; mend it and stage anew, or abort.",
         )
 
 

@@ -33,14 +33,24 @@ __all__ = [
 @click.option("--why", required=True, help="Why it goes live; kept in the commit.")
 @click.option("--accept-differences", "accept", metavar="REASON",
               help="Promote although the comparison is not within its thresholds.")  # fmt: skip
+@click.option("--accept-quality", metavar="REASON",
+              help="Promote although a blocking check of a candidate fails.")  # fmt: skip
 @click.option("--keep-warm", default="24 hours", show_default=True,
               help="How long the old revision stays fed; or 'always'.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def promote(table: str | None, why: str, accept: str | None, keep_warm: str, as_json: bool) -> None:
+def promote(  # noqa: PLR0917 - one argument per option
+    table: str | None,
+    why: str,
+    accept: str | None,
+    accept_quality: str | None,
+    keep_warm: str,
+    as_json: bool,
+) -> None:
     """Let live tables show their candidates: one commit per table, no data copied.
 
-    Refused unless the candidates are ready, were compared, and differ no more than they may. The
-    old revision stays warm, so `penstock rollback` loses nothing. A release that was interrupted
+    Refused unless the candidates are ready, were compared, differ no more than they may and pass
+    their blocking checks (exit codes 12 and 13; each needs a reason of its own to go past). The old
+    revision stays warm, so `penstock rollback` loses nothing. A release that was interrupted
     half way is finished by the same command.
 
     \b
@@ -54,7 +64,9 @@ def promote(table: str | None, why: str, accept: str | None, keep_warm: str, as_
         keep = None if keep_warm == "always" else parse_duration(keep_warm)
     except ValueError as error:
         raise UsageError(f"--keep-warm: {error}") from None
-    told = releases_of(quiet=as_json).promote(table, why=why, accept=accept, keep_warm=keep)
+    told = releases_of(quiet=as_json).promote(
+        table, why=why, accept=accept, accept_quality=accept_quality, keep_warm=keep
+    )
     _show_swap(told, as_json)
     if not as_json:
         click.echo("The old revisions stay warm. To go back: penstock rollback --why '...'")

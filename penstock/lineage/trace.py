@@ -42,7 +42,7 @@ from penstock.serve.snapshot import Column, Snapshot, local_path, open_snapshot
 if TYPE_CHECKING:
     from penstock.settings import Settings
 
-__all__ = ["MOST", "trace"]
+__all__ = ["MOST", "trace", "trace_in"]
 
 MOST = 5  # rows that are followed when several are meant
 _MOST_FILES = 20_000  # that are looked through for the rows of an input
@@ -60,12 +60,23 @@ def trace(
         UsageError: no such table or column, a value that is none, or a table without data.
     """
     catalog = Catalog.load(settings)
-    ref = catalog.find(table.split(".", 1))
-    snapshot = open_snapshot(catalog, ref)
+    snapshot = open_snapshot(catalog, catalog.find(table.split(".", 1)))
+    return trace_in(settings, revisions, snapshot, wanted)
+
+
+def trace_in(
+    settings: Settings,
+    revisions: Revisions,
+    snapshot: Snapshot,
+    wanted: Sequence[tuple[str, str]],
+    most: int = MOST,
+) -> Trace:
+    """The same in a version of a table that is pinned already."""
+    ref = snapshot.ref
     test = typed(snapshot.columns, wanted, f"{ref.layer}.{ref.name}")
-    count, rows = rows_where(snapshot.columns, snapshot.files, test, MOST)
+    count, rows = rows_where(snapshot.columns, snapshot.files, test, most)
     tracer = _Tracer(settings, revisions)
-    folder = catalog.folder(ref)
+    folder = Catalog(settings.warehouse, ()).folder(ref)
     found = [tracer.row(folder, snapshot, rows.slice(n, 1)) for n in range(rows.num_rows)]
     return Trace(ref.label, snapshot.version, count, found)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 __all__ = ["LAYERS", "TableName", "is_identifier"]
 
-LAYERS = ("bronze", "silver", "gold", "quarantine", "late", "outcomes")
+LAYERS = ("bronze", "silver", "gold", "quarantine", "late", "outcomes", "quality")
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 

@@ -84,6 +84,7 @@ class TableReport:
     over_time: list[dict[str, Any]] = field(default_factory=list)
     worst: list[dict[str, Any]] = field(default_factory=list)
     quarantine: list[dict[str, Any]] = field(default_factory=list)
+    quality: dict[str, Any] = field(default_factory=dict)  # what the candidate's suite says
     threshold: float = 0.0
     since: str | None = None
     notes: list[str] = field(default_factory=list)
@@ -98,9 +99,19 @@ class TableReport:
         return self.unexpected / max(1, self.counts.get("rows", 0))
 
     @property
-    def within(self) -> bool:
+    def alike(self) -> bool:
+        """No more differences than there may be."""
         return self.method != "not comparable" and self.share <= self.threshold
+
+    @property
+    def failures(self) -> list[str]:
+        """Blocking checks that the candidate fails."""
+        return list(self.quality.get("failures", ()))
+
+    @property
+    def within(self) -> bool:
+        return self.alike and not self.failures
 
     def as_dict(self) -> dict[str, Any]:
         told = asdict(self)
-        return {**told, "share": self.share, "within": self.within}
+        return {**told, "share": self.share, "alike": self.alike, "within": self.within}

@@ -13,9 +13,10 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import UsageError
+from penstock.errors import QualityFailed, UsageError
 from penstock.model.names import TableName
 from penstock.model.windows import Timed
+from penstock.quality.gate import check_candidate, standing
 from penstock.reprocess.compare import compare_table
 from penstock.reprocess.comparison import Side, TableReport, Wishes
 from penstock.reprocess.evidence import made_from
@@ -111,6 +112,8 @@ class Releases:
             "live": {name: pin["old"]["revision"] for name, pin in pins.items()},
             "candidates": {name: pin["new"]["revision"] for name, pin in pins.items()},
             "unexpected": {t["table"]: t["counts"].get("unexpected", 0) for t in told["tables"]},
+            "alike": all(t["alike"] for t in told["tables"]),
+            "quality": {t["table"]: t["quality"].get("failures", []) for t in told["tables"]},
         }
         self.staging.compared(release, str(page), verdict)
         return told
@@ -151,6 +154,11 @@ class Releases:
         if candidate.since is not None:
             report.since = moment(candidate.since).isoformat()
         report.new["build"] = {k: v for k, v in candidate.told.items() if k != "error"}
+        report.quality = check_candidate(
+            self.settings, candidate.table, new.revision, pin["new"]["version"], definition.keys
+        )
+        if report.failures:
+            report.notes.append(f"blocking checks failed: {', '.join(report.failures)}")
         for row in report.worst:
             row["source"] = made_from(self.settings.warehouse, definition, new, pin["new"], row)
         return report
@@ -189,6 +197,7 @@ class Releases:
         *,
         why: str,
         accept: str | None,
+        accept_quality: str | None = None,
         keep_warm: dt.timedelta | None,
     ) -> dict[str, Any]:
         """Let the live tables of a release show its candidates, if nothing speaks against it."""
@@ -207,16 +216,37 @@ class Releases:
                 f"{', '.join(partial)}: its history is partial, rows from before it would go.",
                 remedy="Stage it from BEGINNING, or add --accept-differences 'why'.",
             )
-        if accept is None and not verdict["within"]:
+        if accept is None and not verdict.get("alike", verdict["within"]):
             raise NotWithin(
                 f"the comparison is not within its thresholds: {verdict['unexpected']}.",
                 remedy=f"Look at {page}; then abort, or add --accept-differences 'why'.",
             )
+        if accept_quality is None:
+            self._require_quality(wanted, verdict, page)
         reason = why if accept is None else f"{why} (differences accepted: {accept})"
+        reason += f" (failed checks accepted: {accept_quality})" if accept_quality else ""
         keep = None if keep_warm is None else keep_warm.total_seconds()
         report = str(Path(page).relative_to(self.settings.home))  # a log outlives where home is
         decided = {"verb": "promote", "release": release, "why": reason, "report": report}
         return self._swap(wanted, verdict["live"], {**decided, "keep_warm_seconds": keep})
+
+    def _require_quality(
+        self, wanted: Mapping[str, str], verdict: Mapping[str, Any], page: str
+    ) -> None:
+        """No candidate failed a blocking check, when it was compared or last looked at since."""
+        failed = {
+            table: {
+                *verdict.get("quality", {}).get(table, ()),
+                *(standing(self.settings, table, revision) or ()),
+            }
+            for table, revision in wanted.items()
+        }
+        listed = "; ".join(f"{t}: {', '.join(sorted(n))}" for t, n in failed.items() if n)
+        if listed:
+            raise QualityFailed(
+                f"the candidate fails blocking checks. {listed}.",
+                remedy=f"Look at {page}; mend and compare again, or add --accept-quality 'why'.",
+            )
 
     def _verdict(self, release: str, wanted: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
         known = self.staging.comparison(release)

@@ -91,6 +91,7 @@ def _table(told: Mapping[str, Any]) -> str:
         _expected(told["expected"]),
         _worst(told["worst"]),
         _quarantine(told["quarantine"]),
+        _quality(told["quality"]),
         _cost(told),
     ]
     return "".join(parts) + "</div>"
@@ -244,6 +245,25 @@ def _quarantine(rows: Sequence[Mapping[str, Any]]) -> str:
     return (
         "<h3>Quarantine</h3><table><tr><th>class</th><th>error</th><th class='n'>live</th>"
         f"<th class='n'>candidate</th></tr>{lines}</table>"
+    )
+
+
+def _quality(told: Mapping[str, Any]) -> str:
+    """What the candidate's suite says; rows that fail are in quality.results."""
+    if not told.get("results"):
+        said = "; ".join(told.get("failures") or ()) or "no suite for this table"
+        return f"<h3>Quality of the candidate</h3><p>{_e(said)}</p>"
+    rows = "".join(
+        f"<tr><td>{_e(r['check_name'])}</td><td>{_e(r['severity'])}</td>"
+        f"<td>{'passed' if r['success'] else '<b>failed</b>'}</td>"
+        f"<td class='n'>{_e(r['unexpected_count'])}</td><td class='n'>{_e(r['element_count'])}</td>"
+        f"<td>{_e(r['scope'])}</td><td class='grey'>{_e(_short(r['error'] or r['why']))}</td></tr>"
+        for r in told["results"]
+    )
+    return (
+        "<h3>Quality of the candidate</h3><table><tr><th>check</th><th></th><th></th>"
+        "<th class='n'>unexpected</th><th class='n'>of</th><th>looks at</th><th></th></tr>"
+        f"{rows}</table>"
     )
 
 

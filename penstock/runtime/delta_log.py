@@ -5,8 +5,9 @@ Purpose: every commit Penstock makes, to a bronze table, a revision or a live ta
 created only if absent. A writer knows the version it last saw or wrote and tries exactly the next
 one. Taking over a table means committing the new holder's higher token first; whoever still works
 from the snapshot before that finds its next version taken and is refused for good, however long it
-slept (law 6). What it does not do: retry on top of somebody else's commit. Known limitation: a
-local disk is not synced after a commit, so kill -9 loses nothing but a power cut may.
+slept (law 6). What it does not do: retry on top of somebody else's commit; only a table without
+a holder, to which rows are only ever added, is open to several writers (``append_shared``). Known
+limitation: a local disk is not synced after a commit, so kill -9 loses nothing but a power cut may.
 """
 
 from __future__ import annotations
@@ -21,13 +22,22 @@ from typing import Any
 import obstore
 import pyarrow as pa
 from deltalake import DeltaTable, Schema
+from deltalake.exceptions import DeltaError
 from obstore.exceptions import AlreadyExistsError
 from obstore.store import LocalStore
 
 from penstock import __version__
 from penstock.errors import ForeignCommit, LeaseLost
 
-__all__ = ["Action", "DeltaLog", "LEASE", "commit_metadata", "metadata_action", "read_commit"]
+__all__ = [
+    "Action",
+    "DeltaLog",
+    "LEASE",
+    "append_shared",
+    "commit_metadata",
+    "metadata_action",
+    "read_commit",
+]
 
 Action = dict[str, Any]
 LEASE = "penstock:lease"
@@ -59,13 +69,17 @@ class DeltaLog:
         if (path / "_delta_log").exists() and DeltaTable.is_deltatable(str(path)):
             return
         path.mkdir(parents=True, exist_ok=True)
-        DeltaTable.create(
-            str(path),
-            schema=schema,
-            mode="ignore",
-            description=description or None,
-            configuration=_TABLE_PROPERTIES,
-        )
+        try:
+            DeltaTable.create(
+                str(path),
+                schema=schema,
+                mode="ignore",
+                description=description or None,
+                configuration=_TABLE_PROPERTIES,
+            )
+        except DeltaError:
+            if not DeltaTable.is_deltatable(str(path)):
+                raise  # else another process made it between our look and our try
 
     @classmethod
     def take(cls, path: Path, token: int) -> DeltaLog:
@@ -151,6 +165,25 @@ class DeltaLog:
         """The commits after a version, oldest first, up to what this writer last saw."""
         for version in range(after + 1, self.version + 1):
             yield version, read_commit(self.path, version)
+
+
+def append_shared(path: Path, adds: Iterable[Action], info: Mapping[str, Any]) -> int:
+    """Append to a table that has no holder and several writers; returns the version it became.
+
+    New rows depend on nothing that others commit, so whoever finds its version taken takes the
+    next one: nothing is lost and nothing is written twice.
+    """
+    actions = list(adds)
+    if any("add" not in action for action in actions):
+        raise ValueError("only new files can be appended to a table that has no holder")
+    log = DeltaLog(path, token=0)
+    if log.txn(LEASE):
+        raise LeaseLost(f"{path.parent.name}/{path.name} has a holder; only that one may write.")
+    while True:
+        try:
+            return log._put(actions, {}, info)
+        except AlreadyExistsError:
+            log.version += 1
 
 
 def _commit_path(version: int) -> str:

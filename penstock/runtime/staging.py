@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from penstock.errors import UsageError
 from penstock.runtime.registry import Registry, Revision, State
@@ -73,6 +73,8 @@ class Promotion:
 @dataclass(frozen=True)
 class Hold:
     """A live table that stands still while its revision goes on."""
+
+    QUALITY: ClassVar[str] = "quality"  # who holds, when a check failed
 
     table: str
     reason: str
@@ -296,16 +298,28 @@ class Staging:
         return {row[0]: Hold(*row) for row in rows}
 
     def hold(self, table: str, reason: str, held_by: str) -> None:
-        """The first reason stays: it is the one to look into."""
+        """The first reason stays: it is the one to look into.
+
+        What a check holds, a check that passes lets go. So a person's hold takes over from it.
+        """
         self._run(
             "insert into hold (table_name, reason, held_by) values (:name, :reason, :held_by) "
-            "on conflict do nothing",
+            "on conflict (table_name) do update set held_by = excluded.held_by, "
+            "reason = hold.reason || '; ' || excluded.reason "
+            "where hold.held_by = :quality and excluded.held_by <> :quality",
             name=table,
             reason=reason,
             held_by=held_by,
+            quality=Hold.QUALITY,
         )
 
-    def release(self, table: str) -> bool:
+    def release(self, table: str, held_by: str | None = None) -> bool:
+        """Let a table go on; False when it is not held, or by somebody else than ``held_by``."""
         return bool(
-            self._run("delete from hold where table_name = :name returning reason", name=table)
+            self._run(
+                "delete from hold where table_name = :name and "
+                "(cast(:held_by as text) is null or held_by = :held_by) returning reason",
+                name=table,
+                held_by=held_by,
+            )
         )

@@ -26,7 +26,7 @@ __all__ = ["LAYERS", "Catalog", "TableRef"]
 
 # The same rules as penstock.model.names, repeated because importing the model costs a tenth of
 # `penstock query`'s start-up; a test holds the two equal.
-LAYERS = ("bronze", "silver", "gold", "quarantine", "late", "outcomes")
+LAYERS = ("bronze", "silver", "gold", "quarantine", "late", "outcomes", "quality")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 

@@ -16,6 +16,7 @@ FORBIDDEN = {
                        "settings", "testing", "clients"),
     "penstock/runtime": ("reprocess", "platform", "cli", "airflow", "serve", "testing"),
     "penstock/reprocess": ("platform", "cli", "airflow", "serve", "session", "testing"),
+    "penstock/quality": ("reprocess", "platform", "cli", "airflow", "session", "testing"),
     "penstock/lineage": ("platform", "cli", "airflow", "session", "testing"),
     "penstock/export": ("reprocess", "platform", "cli", "airflow", "session", "testing",
                         "runtime.supervisor"),
@@ -67,6 +68,14 @@ def test_dags_import_neither_spark_nor_jobs():
 def test_an_export_starts_no_jvm():
     for path in [*sources("penstock/export"), PROJECT / "penstock/cli/export.py"]:
         assert not {n.split(".")[0] for n in imported(path)} & {"pyspark", "py4j"}, path
+
+
+def test_suites_are_about_tables_not_about_how_they_came_to_be():
+    for path in sources("expectations"):
+        names = {name.split(".")[0] for name in imported(path)}
+        assert not names & {"pyspark", "spark_jobs"}, path
+        ours = {name for name in imported(path) if name.startswith("penstock")}
+        assert all(name.startswith("penstock.quality") for name in ours), f"{path}: {ours}"
 
 
 def test_jobs_use_public_names_only():

@@ -17,9 +17,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from penstock.cli.asking import ask
-from penstock.errors import PenstockError, UsageError
+from penstock.errors import PenstockError, QualityFailed, UsageError
 from penstock.platform.stack import Stack
 from penstock.reprocess.backfill import Backfill
+from penstock.quality.gate import Gate
+from penstock.quality.results import history
 from penstock.reprocess.comparison import Expected, Wishes
 from penstock.reprocess.plan import build_plan
 from penstock.reprocess.release import NotWithin, Releases
@@ -36,6 +38,17 @@ GOLD = "gold.stock_stats"
 EDIT = ('F.count(F.lit(1)).alias("trades"),',
         'F.count(F.lit(1)).alias("trades"),\n        F.max("size").alias("largest"),')  # fmt: skip
 FILTER = ("return trades.groupBy(", 'return trades.where("size <> 13").groupBy(')
+
+
+SUITE = """
+import great_expectations.expectations as gxe
+from penstock.quality import blocking, suite
+
+SUITE = suite(
+    "gold.stock_stats",
+    blocking(gxe.ExpectColumnValuesToBeBetween(column="trades", max_value={most})),
+)
+"""
 
 
 class World:
@@ -102,7 +115,9 @@ def world(base_settings, test_project, spark, tmp_path_factory) -> Iterator[Worl
     shutil.copytree(test_project, project)
     (project / "spark_jobs" / "fragile.py").unlink()
     with tempfile.TemporaryDirectory(prefix="penstock-swap-") as folder:
-        settings = replace(base_settings, home=Path(folder).resolve(), port_offset=8400)
+        settings = replace(
+            base_settings, home=Path(folder).resolve(), port_offset=base_settings.port_offset + 1400
+        )
         stack = Stack(settings)
         world = None
         try:
@@ -294,6 +309,58 @@ def test_a_table_and_its_readers_are_built_anew_and_swapped_in(world):
 
 def _through(world: World):
     return lambda table, verb, told: ask(world.settings, table, verb, told, quiet=True)
+
+
+def test_a_failed_check_holds_live_refuses_the_candidate_and_never_the_stream(world):
+    suite = world.settings.expectations / "gold" / "stock_stats.py"
+    suite.parent.mkdir(parents=True)
+    suite.write_text(SUITE.format(most=0))
+    (failed,) = Gate(world.settings).run([GOLD], "gold").tables
+    assert failed.failures == ["column_values_to_be_between(trades)"]
+    assert failed.held == [GOLD]
+    assert failed.outcomes[0].unexpected_count == failed.rows
+    assert failed.outcomes[0].failing[0]["records"][0]["topic"] == "trades"
+    wait_for("the hold to be carried out", lambda: _held(world))
+    version = DeltaTable(str(world.live)).version()
+    revision = world.live / "_revisions" / failed.revision
+    own = DeltaTable(str(revision)).version()
+    wait_for("the stream to go on", lambda: DeltaTable(str(revision)).version() > own + 2)
+    assert DeltaTable(str(world.live)).version() == version
+
+    world.stage()
+    told = world.releases.compare(GOLD, Wishes(threshold=1.0))
+    (report,) = told["tables"]
+    assert (report["alike"], told["within"]) == (True, False)
+    assert report["quality"]["failures"] == failed.failures
+    assert "column_values_to_be_between(trades)" in Path(told["page"]).read_text()
+    with pytest.raises(QualityFailed, match=r"fails blocking checks\. gold\.stock_stats: column"):
+        world.releases.promote(GOLD, why="x", accept="differences do not matter", keep_warm=None)
+
+    suite.write_text(SUITE.format(most=1_000_000))
+    (mended,) = Gate(world.settings).run([GOLD], "gold").tables
+    assert (mended.state, mended.revision) == ("held", failed.revision)
+    assert mended.version > own, "what live would show is looked at, not what it stands at"
+    assert mended.released == [GOLD]
+    wait_for("live to go on", lambda: DeltaTable(str(world.live)).version() > version + 1)
+    assert world.releases.compare(GOLD, Wishes(threshold=1.0))["within"]
+    past = history(world.settings, GOLD)
+    assert [(run["boundary"], run["blocking"]) for run in past] == [
+        ("promote", 0), ("gold", 0), ("promote", 1), ("gold", 1),
+    ]  # fmt: skip
+    world.releases.abort(GOLD)
+
+
+def test_what_a_person_holds_no_check_lets_go(world):
+    from penstock.runtime.staging import Hold, Staging
+
+    staging = Staging(Registry(world.settings))
+    staging.hold(GOLD, "a check failed", Hold.QUALITY)
+    staging.hold(GOLD, "I am looking at it", "me")
+    (passed,) = Gate(world.settings).run([GOLD], "gold").tables
+    assert (passed.failures, passed.released) == ([], [])
+    held = staging.holds()[GOLD]
+    assert (held.held_by, held.reason) == ("me", "a check failed; I am looking at it")
+    assert staging.release(GOLD)
 
 
 def test_a_stranger_on_a_live_table_is_noticed_and_taken_back(world):
