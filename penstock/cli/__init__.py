@@ -41,6 +41,7 @@ COMMANDS: dict[str, str] = {
     "outcomes": "penstock.cli.late",
     "audit": "penstock.cli.audit",
     "quarantine": "penstock.cli.quarantine",
+    "marts": "penstock.cli.marts",
     "streams": "penstock.cli.streams",
     "supervise": "penstock.cli.streams",
 }
