@@ -39,6 +39,8 @@ _CLIENT = {
     # Hive opens two pools of ten each by default; a hundred connections serve the whole stack.
     "datanucleus.connectionPoolingType": "HikariCP",
     "datanucleus.connectionPool.maxPoolSize": "2",
+    # Ten attempts of half a minute each, by default, if Postgres goes away in the middle.
+    "hive.hmshandler.retry.attempts": "1",
 }
 
 

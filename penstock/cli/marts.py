@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -64,6 +64,7 @@ def marts() -> None:
 @click.pass_context
 def run(
     ctx: click.Context,
+    *,
     select: Sequence[str],
     full: bool,
     with_docs: bool,
@@ -149,7 +150,7 @@ def list_(as_json: bool) -> None:
     places.make()
     dbt = Dbt(places)
     reads = dbt.following()
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "mart": f"{node.schema}.{node.name}",
             "kind": str(node.config.materialized),

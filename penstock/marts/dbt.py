@@ -106,9 +106,10 @@ class Dbt:
 
     def _code(self, node: Any) -> str:
         """Changes with the model, with every view below it, and with our macros."""
-        texts, left = [], [node.unique_id]
+        texts: list[str] = []
+        left: list[str] = [node.unique_id]
         while left:
-            found = self.manifest.nodes.get(left.pop())
+            found: Any = self.manifest.nodes.get(left.pop())
             if found is not None:
                 texts.append(f"{found.unique_id}\n{found.raw_code}")
                 left += found.depends_on.nodes
@@ -129,5 +130,3 @@ class Dbt:
             elif name in self.manifest.nodes:
                 found |= self._below(self.manifest.nodes[name])
         return found
-
-

@@ -163,10 +163,9 @@ def _touched(
         return set()
     if last - first >= MOST_COMMITS:
         raise _Rebuild(f"{name} is {last - first + 1:,} commits ahead")
-    feed = (
-        "SELECT typeof(scope), CAST(scope AS string) FROM (SELECT DISTINCT "
-        f"{scope} AS scope FROM table_changes('{name}', {first}, {last}))"
-    )
+    # The name is one of the catalog's, the scope is the model's own SQL.
+    scopes = f"SELECT DISTINCT {scope} AS scope FROM table_changes('{name}', {first}, {last})"  # noqa: S608
+    feed = f"SELECT typeof(scope), CAST(scope AS string) FROM ({scopes})"  # noqa: S608
     try:
         rows = session.sql(feed).collect()
     except Exception as error:  # commits or files cleaned up, or Delta refuses: the table has all

@@ -11,23 +11,23 @@ drop does, also in a home that was copied and whose metastore still names the or
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
 from penstock.marts.places import LAYER
-from penstock.serve.catalog import Catalog, TableRef
+from penstock.serve.catalog import LAYERS, Catalog, TableRef
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.settings import Settings
 
-__all__ = ["NAMED", "Columns", "Registered", "register_live"]
+__all__ = ["Columns", "Registered", "register_live"]
 
-NAMED = ("bronze", "silver", "gold", "quarantine", "late", "outcomes", LAYER)
+STAGING = "staging"  # dbt's views
 Columns = Mapping[str, str]  # name -> SQL type
 
 
@@ -51,11 +51,11 @@ def register_live(
     """
     catalog, done = Catalog.load(settings), Registered()
     existing = {str(row[0]) for row in session.sql("SHOW DATABASES").collect()}
-    for layer in (*NAMED, "staging"):
+    for layer in (*LAYERS, STAGING):
         if layer not in existing:
             session.sql(f"CREATE DATABASE IF NOT EXISTS {layer}")
     stored = {ref.label: ref for ref in catalog if catalog.has_data(ref)}
-    for layer in NAMED:
+    for layer in LAYERS:
         known = _known(session, layer)
         wanted = {label: ref for label, ref in stored.items() if ref.layer == layer}
         shapes = {n: c for n, c in declared.items() if _layer(n) == layer and n not in wanted}
@@ -127,14 +127,13 @@ def _stand_in(
         if has is None or has.is_table or has.columns != tuple(columns):
             if has is not None:
                 _drop(session, label, has)
-            nothing = _nothing(columns.items())
-            session.sql(f"CREATE VIEW {label} AS SELECT {nothing} WHERE false")
+            session.sql(f"CREATE VIEW {label} AS SELECT {_nothing(columns)} WHERE false")
             done.changed.append(label)
         done.empty.append(label)
 
 
-def _nothing(columns: Sequence[tuple[str, str]] | object) -> str:
-    return ", ".join(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in columns)  # type: ignore
+def _nothing(columns: Columns) -> str:
+    return ", ".join(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in columns.items())
 
 
 def _drop(session: SparkSession, label: str, has: _Known) -> None:

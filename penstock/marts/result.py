@@ -1,4 +1,4 @@
-"""What came of a run, as plain data: per model, per test, and what failed with the query to see it."""
+"""What came of a run, as plain data: per model, per test; what failed has the query to see it."""
 
 from __future__ import annotations
 
