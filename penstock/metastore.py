@@ -77,7 +77,7 @@ def client_folder(settings: Settings) -> Path:
         f"  <property><name>{escape(name)}</name><value>{escape(value)}</value></property>\n"
         for name, value in sorted(values.items())
     )
-    folder = private_folder(settings.run / "metastore")
+    folder = private_folder(settings.home / "etc" / "metastore")
     write_private(folder / "hive-site.xml", f"<configuration>\n{body}</configuration>\n")
     return folder
 
@@ -85,7 +85,7 @@ def client_folder(settings: Settings) -> Path:
 @contextmanager
 def one_at_a_time(settings: Settings) -> Iterator[None]:
     """Hive's client adds the database ``default`` when it first looks; two at once would clash."""
-    door = private_folder(settings.run / "metastore") / "door.lock"
+    door = private_folder(settings.home / "etc" / "metastore") / "door.lock"
     with door.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

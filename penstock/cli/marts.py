@@ -23,11 +23,23 @@ __all__ = ["marts"]
 # dbt reads what follows --select as its own options where it begins with a dash.
 _SELECTOR = re.compile(r"[A-Za-z0-9_@+*][A-Za-z0-9_.:+*@/,-]{0,200}")
 
+
+def _checked(ctx: click.Context, option: click.Parameter, select: Sequence[str]) -> Sequence[str]:
+    for word in select:
+        if not _SELECTOR.fullmatch(word):
+            raise UsageError(
+                f"{word!r} does not select anything.",
+                remedy="Name a mart, as in --select stock_days; see `penstock marts list`.",
+            )
+    return select
+
+
 _select = click.option(
     "--select",
     "-s",
     multiple=True,
     metavar="WHAT",
+    callback=_checked,
     help="Only these: a name, +name with what it reads, name+ with what reads it. Repeatable.",
 )
 _wait = click.option(
@@ -84,7 +96,7 @@ def run(
       penstock marts run --select +sensor_health
     """
     with _marts(wait) as at_work:
-        outcome = at_work.build(_checked(select), full=full)
+        outcome = at_work.build(select, full=full)
         if with_docs:
             outcome.docs = str(at_work.docs())
     _show(ctx, outcome, as_json)
@@ -105,7 +117,7 @@ def test(ctx: click.Context, select: Sequence[str], wait: float, as_json: bool) 
       penstock marts test --select test_type:unit
     """
     with _marts(wait) as at_work:
-        outcome = at_work.test(_checked(select))
+        outcome = at_work.test(select)
     _show(ctx, outcome, as_json)
 
 
@@ -178,16 +190,6 @@ def _marts(wait: float) -> Iterator[Marts]:
 
     with at_work(Settings.load(), wait=wait, report=say) as found:
         yield found
-
-
-def _checked(select: Sequence[str]) -> Sequence[str]:
-    for word in select:
-        if not _SELECTOR.fullmatch(word):
-            raise UsageError(
-                f"{word!r} does not select anything.",
-                remedy="Name a mart, as in --select stock_days; see `penstock marts list`.",
-            )
-    return select
 
 
 # --- showing ------------------------------------------------------------------------------------

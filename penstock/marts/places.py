@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.errors import EnvironmentProblem
+from penstock.platform.files import private_folder
 from penstock.settings import Settings
 
 __all__ = ["LAYER", "Places"]
@@ -39,5 +40,6 @@ class Places:
         )
 
     def make(self) -> None:
-        for folder in (self.tables, self.target, self.logs):
-            folder.mkdir(parents=True, exist_ok=True)
+        self.tables.mkdir(parents=True, exist_ok=True)
+        for folder in (self.target, self.logs):
+            private_folder(folder)

@@ -29,6 +29,7 @@ from penstock.marts.positions import position_of
 from penstock.marts.register import Registered, register_live
 from penstock.marts.result import Outcome, built_of, fresh_of, tested_of
 from penstock.marts.session_method import owned
+from penstock.platform.files import private_folder
 from penstock.serve.catalog import Catalog
 from penstock.session import build_session
 from penstock.settings import Settings
@@ -41,6 +42,9 @@ __all__ = ["Marts", "at_work", "one_run_at_a_time"]
 
 Report = Callable[[str], None]
 
+# Unit tests are of the SQL, not of the data: `penstock marts test`. Exposures are only declared.
+_NOT_BUILT = ("--exclude-resource-type", "unit_test", "--exclude-resource-type", "exposure")
+
 
 @contextmanager
 def one_run_at_a_time(settings: Settings, wait: float, report: Report) -> Iterator[None]:
@@ -49,8 +53,7 @@ def one_run_at_a_time(settings: Settings, wait: float, report: Report) -> Iterat
     Raises:
         EnvironmentProblem: another run has them, and still had after ``wait`` seconds.
     """
-    settings.run.mkdir(parents=True, exist_ok=True)
-    handle = os.open(settings.run / "marts.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    handle = os.open(private_folder(settings.run) / "marts.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _acquire(handle, wait, report)
         os.truncate(handle, 0)
@@ -106,6 +109,7 @@ class Marts:
     report: Report
     _total: int = 0
     _done: int = 0
+    _counting: bool = False
     _registered: Registered | None = None
     _hows: dict[str, str] = field(default_factory=dict)
 
@@ -128,7 +132,7 @@ class Marts:
         begun, registered = time.monotonic(), self.register()
         chosen = self.dbt.selected(select)
         self._positions(chosen, full=full)
-        words = ["--exclude-resource-type", "unit_test", *_selection(select)]
+        words = [*_NOT_BUILT, *_selection(select)]
         results = list(self._counted("build", [*words, *(["--full-refresh"] if full else [])]))
         passed, failed = tested_of(results)
         return Outcome(
@@ -167,7 +171,6 @@ class Marts:
     def docs(self) -> Path:
         """The site: one page that needs nothing beside it."""
         self.register()
-        self._total = 0
         self.report("writing the docs")
         self.dbt.call(("docs", "generate"), ["--static"])
         self.places.site.mkdir(parents=True, exist_ok=True)
@@ -188,15 +191,18 @@ class Marts:
 
     # --- progress -------------------------------------------------------------------------
     def _counted(self, verb: str | Sequence[str], words: Sequence[str]) -> Iterator[Any]:
-        self._total = self._done = 0
-        answer = self.dbt.call(verb, words)
+        self._total, self._done, self._counting = 0, 0, True
+        try:
+            answer = self.dbt.call(verb, words)
+        finally:
+            self._counting = False
         yield from getattr(answer, "results", ())
 
     def _watch(self, event: EventMsg) -> None:
         """A line per node that is done; dbt calls this for everything it could log."""
         if event.info.name == "ConcurrencyLine":
-            self._total = int(event.data.node_count)
-        elif event.info.name == "NodeFinished":
+            self._total = int(event.data.node_count) if self._counting else 0
+        elif event.info.name == "NodeFinished" and self._counting:
             self._done += 1
             of = f"{self._done}/{self._total}" if self._total else f"{self._done}"
             node, ended = event.data.node_info, event.data.run_result
