@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from penstock import metastore as names
 from penstock.errors import EnvironmentProblem
 from penstock.settings import Settings
 
@@ -50,6 +51,8 @@ _CONF = {
     "spark.redaction.regex": "(?i)secret|password|passwd|token|jaas|sasl",
 }
 
+_NAMED = {"spark.sql.catalogImplementation": "hive"}
+
 _QUIET = Path(__file__).with_name("quiet.properties")
 
 
@@ -62,12 +65,15 @@ def build_session(
     master: str = "local[2]",
     quiet: bool = False,
     modest: bool = False,
+    metastore: bool = False,
 ) -> SparkSession:
     """One session with the jars fetched at set-up; never resolves anything at start.
 
     Args:
         quiet: somebody is looking: only errors, and no progress bar of Spark's own.
         modest: heavy work that can wait: whatever else wants a core gets it first.
+        metastore: tables can be named (``gold.stock_stats``), from the metastore in Postgres. The
+            platform has to run, and the first statement takes some seconds longer.
     """
     if modest:
         os.nice(10)  # the JVM inherits it
@@ -76,6 +82,9 @@ def build_session(
         raise EnvironmentProblem(
             f"Spark's extra jars are not in {settings.jars}.", remedy="Run `make setup`."
         )
+    if metastore:
+        names.require(settings)
+        jars.insert(0, str(names.client_folder(settings)))  # a folder: Hive's client looks there
     # Java's and Python's zone must be UTC too: Delta and collect() read them, not the session's.
     os.environ["TZ"] = "UTC"
     # Python workers are this Python, with its packages: not whatever `python3` means in the path.
@@ -84,7 +93,7 @@ def build_session(
 
     scratch = claim_scratch(settings.run / "spark")
     builder = SparkSession.builder.appName(app).master(master)
-    for key, value in _CONF.items():
+    for key, value in (_CONF | (_NAMED if metastore else {})).items():
         builder = builder.config(key, value)
     java_options = " ".join(
         [
@@ -109,6 +118,9 @@ def build_session(
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR" if quiet else "WARN")
+    if metastore:
+        with names.one_at_a_time(settings):
+            session.sql("SHOW DATABASES").collect()
     return session
 
 

@@ -44,6 +44,7 @@ COMMANDS: dict[str, str] = {
     "quality": "penstock.cli.quality",
     "quarantine": "penstock.cli.quarantine",
     "void": "penstock.cli.void",
+    "marts": "penstock.cli.marts",
     "streams": "penstock.cli.streams",
     "supervise": "penstock.cli.streams",
 }

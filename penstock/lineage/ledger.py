@@ -46,6 +46,7 @@ _PLACES = {  # beside tables and stores: what it is called -> its folder, below 
     "code bundles": "bundles",
     "service logs": "logs",
     "lineage events": "lineage",
+    "docs sites": "sites",
 }
 
 
@@ -245,7 +246,7 @@ def _shown(manifest: Path) -> dict[str, str]:
 def _lines(bearings: _Bearings, ref: TableRef) -> Iterator[Line]:
     settings, table, name = bearings.settings, ref.label, TableName(ref.layer, ref.name)
     live, main = live_path(settings.warehouse, name), bearings.mains.get(table, table)
-    if ref.layer == "bronze":
+    if ref.layer in ("bronze", "marts"):  # tables as they are, without revisions
         if live.exists():
             yield _line(live, table, "", "")
         return

@@ -13,16 +13,17 @@ PROJECT = Path(__file__).resolve().parents[2]
 # room -> rooms of penstock it must not know
 FORBIDDEN = {
     "penstock/model": ("runtime", "reprocess", "platform", "cli", "airflow", "serve", "session",
-                       "settings", "testing", "clients"),
-    "penstock/runtime": ("reprocess", "platform", "cli", "airflow", "serve", "testing"),
-    "penstock/reprocess": ("platform", "cli", "airflow", "serve", "session", "testing"),
-    "penstock/quality": ("reprocess", "platform", "cli", "airflow", "session", "testing"),
-    "penstock/lineage": ("platform", "cli", "airflow", "session", "testing"),
+                       "settings", "testing", "clients", "marts", "metastore"),
+    "penstock/runtime": ("reprocess", "platform", "cli", "airflow", "serve", "testing", "marts"),
+    "penstock/reprocess": ("platform", "cli", "airflow", "serve", "session", "testing", "marts"),
+    "penstock/quality": ("reprocess", "platform", "cli", "airflow", "session", "testing", "marts"),
+    "penstock/lineage": ("platform", "cli", "airflow", "session", "testing", "marts"),
     "penstock/export": ("reprocess", "platform", "cli", "airflow", "session", "testing",
-                        "runtime.supervisor"),
-    "penstock/serve": ("runtime.supervisor", "platform", "cli", "airflow", "session"),
-    "penstock/platform": ("cli", "airflow", "session"),
-    "penstock/airflow": ("cli", "platform", "session"),
+                        "runtime.supervisor", "marts"),
+    "penstock/serve": ("runtime.supervisor", "platform", "cli", "airflow", "session", "marts"),
+    "penstock/platform": ("cli", "airflow", "session", "marts", "metastore"),
+    "penstock/airflow": ("cli", "platform", "session", "marts"),
+    "penstock/marts": ("runtime", "reprocess", "cli", "airflow", "testing"),
 }  # fmt: skip
 
 

@@ -19,9 +19,9 @@ from deltalake import DeltaTable, write_deltalake
 from penstock.cli.asking import ask
 from penstock.errors import PenstockError, QualityFailed, UsageError
 from penstock.platform.stack import Stack
-from penstock.reprocess.backfill import Backfill
 from penstock.quality.gate import Gate
 from penstock.quality.results import history
+from penstock.reprocess.backfill import Backfill
 from penstock.reprocess.comparison import Expected, Wishes
 from penstock.reprocess.plan import build_plan
 from penstock.reprocess.release import NotWithin, Releases

@@ -1,0 +1,2 @@
+select model, size, stock, money, transactions
+from {{ source('gold', 'inventory') }}

@@ -1,0 +1,2 @@
+select region, merchandise, pairs, trucks, median_load, p95_load
+from {{ source('gold', 'merchandise_by_region') }}

@@ -1,0 +1,145 @@
+"""Names for live tables: each is registered once, as an external Delta table at its live path.
+
+**How it works.** The metastore is brought to what the warehouse holds: a table that has a log gets
+a name; one that is declared but was never written gets an empty view with its columns, so that a
+mart over it is empty and not broken; names of tables that are gone go. Run again, nothing changes.
+Registering reads the log and writes nothing to it: the live log has one writer.
+
+**What it does not do.** Drop data: every table here is external, so dropping a name is all that a
+drop does, also in a home that was copied and whose metastore still names the original's paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlparse
+
+from penstock.marts.places import LAYER
+from penstock.serve.catalog import LAYERS, Catalog, TableRef
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from penstock.settings import Settings
+
+__all__ = ["Columns", "Registered", "register_live"]
+
+STAGING = "staging"  # dbt's views
+Columns = Mapping[str, str]  # name -> SQL type
+
+
+@dataclass
+class Registered:
+    """What was done."""
+
+    tables: list[str] = field(default_factory=list)  # all that have a name and data
+    empty: list[str] = field(default_factory=list)  # declared, no data yet
+    changed: list[str] = field(default_factory=list)  # names added, moved or dropped this time
+
+
+def register_live(
+    session: SparkSession, settings: Settings, declared: Mapping[str, Columns]
+) -> Registered:
+    """Bring the metastore to the warehouse.
+
+    Args:
+        declared: columns of tables the marts read, by ``layer.name``: the shape of a table that
+            has no data yet.
+    """
+    catalog, done = Catalog.load(settings), Registered()
+    existing = {str(row[0]) for row in session.sql("SHOW DATABASES").collect()}
+    for layer in (*LAYERS, STAGING):
+        if layer not in existing:
+            session.sql(f"CREATE DATABASE IF NOT EXISTS {layer}")
+    stored = {ref.label: ref for ref in catalog if catalog.has_data(ref)}
+    for layer in LAYERS:
+        known = _known(session, layer)
+        wanted = {label: ref for label, ref in stored.items() if ref.layer == layer}
+        shapes = {n: c for n, c in declared.items() if _layer(n) == layer and n not in wanted}
+        for name in sorted(known.keys() - wanted.keys() - shapes.keys()):
+            if layer != LAYER or known[name].is_table:
+                _drop(session, name, known[name])
+                done.changed.append(name)
+        _register_stored(session, catalog, wanted, known, done)
+        _stand_in(session, shapes, known, done)
+    return done
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A name the metastore has."""
+
+    is_table: bool
+    location: str = ""
+    columns: tuple[str, ...] = ()
+
+
+def _layer(label: str) -> str:
+    return label.partition(".")[0]
+
+
+def _known(session: SparkSession, layer: str) -> dict[str, _Known]:
+    found = {}
+    catalog = session._jsparkSession.sessionState().catalog()
+    for row in session.sql(f"SHOW TABLES IN {layer}").collect():
+        if row["isTemporary"]:
+            continue
+        name = f"{layer}.{row['tableName']}"
+        # Asked from the catalog itself: DESCRIBE would open the table, and it may be gone.
+        entry = catalog.getTableMetadata(
+            session._jsparkSession.sessionState().sqlParser().parseTableIdentifier(name)
+        )
+        is_table = entry.tableType().name() != "VIEW"
+        place = str(entry.location().toString()) if is_table else ""
+        columns = () if is_table else tuple(str(n) for n in entry.schema().fieldNames())
+        found[name] = _Known(is_table, unquote(urlparse(place).path), columns)
+    return found
+
+
+def _register_stored(
+    session: SparkSession,
+    catalog: Catalog,
+    wanted: Mapping[str, TableRef],
+    known: Mapping[str, _Known],
+    done: Registered,
+) -> None:
+    for label, ref in wanted.items():
+        path, has = str(catalog.folder(ref)), known.get(label)
+        if has is None or not has.is_table or Path(has.location) != Path(path):
+            if has is not None:
+                _drop(session, label, has)
+            session.sql(f"CREATE TABLE {label} USING DELTA LOCATION {_text(path)}")
+            done.changed.append(label)
+        done.tables.append(label)
+
+
+def _stand_in(
+    session: SparkSession,
+    shapes: Mapping[str, Columns],
+    known: Mapping[str, _Known],
+    done: Registered,
+) -> None:
+    for label, columns in shapes.items():
+        has = known.get(label)
+        if has is None or has.is_table or has.columns != tuple(columns):
+            if has is not None:
+                _drop(session, label, has)
+            session.sql(f"CREATE VIEW {label} AS SELECT {_nothing(columns)} WHERE false")
+            done.changed.append(label)
+        done.empty.append(label)
+
+
+def _nothing(columns: Columns) -> str:
+    return ", ".join(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in columns.items())
+
+
+def _drop(session: SparkSession, label: str, has: _Known) -> None:
+    session.sql(f"DROP {'TABLE' if has.is_table else 'VIEW'} IF EXISTS {label}")
+
+
+def _text(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
