@@ -40,6 +40,7 @@ COMMANDS: dict[str, str] = {
     "run": "penstock.cli.late",
     "outcomes": "penstock.cli.late",
     "audit": "penstock.cli.audit",
+    "maintain": "penstock.cli.maintaining",
     "quarantine": "penstock.cli.quarantine",
     "void": "penstock.cli.void",
     "streams": "penstock.cli.streams",

@@ -12,14 +12,17 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from penstock.errors import UsageError
+from penstock.model.names import TableName
 from penstock.runtime.delta_log import Action, DeltaLog
 from penstock.runtime.files import removal
 from penstock.runtime.follow import Follower
 from penstock.runtime.merge import Merge, read_note
+from penstock.runtime.registry import Registry
+from penstock.runtime.standing import World
 from penstock.runtime.upsert import Upserts
 from penstock.runtime.writer import RevisionWriter
 
-__all__ = ["commit_merge", "compact", "mark"]
+__all__ = ["commit_merge", "compact", "compact_bronze", "mark"]
 
 OPERATION = "PENSTOCK COMPACT"
 
@@ -71,6 +74,11 @@ def _committed(writer: Compacted, actions: list[Action], merge: Merge) -> int:
     if isinstance(writer, RevisionWriter):
         return writer.commit(actions, {}, told)
     return writer.log.commit(actions, {}, told)
+
+
+def compact_bronze(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The same for bronze, which has no follower: its log's lock is enough, since it only grows."""
+    return commit_merge(world.bronze(TableName.parse(arguments["table"])), arguments["note"])
 
 
 def mark(table: Follower, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -26,11 +26,10 @@ from typing import Any
 from deltalake import DeltaTable
 
 from penstock.errors import PenstockError
-from penstock.model.definition import RETENTION
-from penstock.model.duration import parse_duration
 from penstock.model.names import TableName
 from penstock.runtime.claims import Claim
 from penstock.runtime.clean import clean
+from penstock.runtime.kept import retention_of
 from penstock.runtime.log_files import LogFiles
 from penstock.runtime.merge import CHANGING, GROWING, Closed, Merger, clear_notes
 from penstock.runtime.needs import BESIDE, Needs, gather, pending
@@ -38,7 +37,7 @@ from penstock.runtime.registry import Revision, State
 from penstock.runtime.vacuum import Kept, vacuum
 from penstock.runtime.writer import live_path, revision_path
 
-__all__ = ["Maintained", "Maintenance", "Pace", "retention_of"]
+__all__ = ["DAY", "HOUR", "Maintained", "Maintenance", "Pace"]
 
 Ask = Callable[[str, str, dict[str, Any]], dict[str, Any]]
 
@@ -101,11 +100,6 @@ class Maintained:
 
     def as_dict(self) -> dict[str, Any]:
         return {**self.__dict__, "seconds": round(self.seconds, 2)}
-
-
-def retention_of(revision: Revision) -> float:
-    """How long versions of a table are kept, in seconds, as registered last."""
-    return parse_duration(revision.declared.get("retention", RETENTION)).total_seconds()
 
 
 class Maintenance:
