@@ -23,7 +23,7 @@ from penstock.runtime.maintain import Pace
 from penstock.runtime.upkeep import checkpoint
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from tests.unit.maintain.upkept import GOLD, SILVER, Upkept  # noqa: E402
+from tests.unit.maintain.upkept import GOLD, SILVER, Upkept
 
 WINDOW = 200
 PACE = Pace(retention=0, internal=0, min_age=0, safe_age=0, share=1.0, least=100)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import duckdb
 import pytest
 from deltalake import DeltaTable
 
 from penstock.errors import PenstockError
-from penstock.runtime import clean, log_files, merge, upkeep, vacuum
+from penstock.runtime import log_files, merge, upkeep
 from penstock.runtime.archive import Archive
 from penstock.runtime.change import Change
 from penstock.runtime.claims import Claim, Claims
@@ -22,7 +25,10 @@ from penstock.runtime.log_files import LogFiles, files_at
 from penstock.runtime.needs import gather
 from penstock.runtime.registry import State
 from penstock.runtime.source import new_batches, rows_at
+from tests.unit.maintain.doomed import STEPS
 from tests.unit.maintain.upkept import AT_ONCE, GOLD, ROWS, SILVER, Upkept, rows
+
+PROJECT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -228,56 +234,10 @@ def test_the_archive_tells_what_commits_told(world):
 
 
 # --- killed in between ------------------------------------------------------------------------
-class Killed(BaseException):
-    """As good as kill -9: nothing of ours catches it."""
-
-
-STEPS = ("files-written", "committed", "before-mirror", "checkpoint", "archived", "mid-clean",
-         "before-vacuum", "mid-vacuum")  # fmt: skip
-
-
-def arm(monkeypatch, step: str, world: Upkept):
-    def dies(*args, **kwargs):
-        raise Killed
-
-    def after(owner, name, count=1):
-        real, left = getattr(owner, name), [count]
-
-        def doomed(*args, **kwargs):
-            result = real(*args, **kwargs)
-            left[0] -= 1
-            if not left[0]:
-                raise Killed
-            return result
-
-        monkeypatch.setattr(owner, name, doomed)
-
-    if step == "files-written":
-        return dies
-    if step == "committed":
-        return lambda *a: (world.ask(*a), dies())
-    if step == "before-mirror":
-        monkeypatch.setattr(type(world.silver), "_mirror", dies)
-    elif step == "checkpoint":
-        after(clean, "_checkpoint")
-    elif step == "archived":
-        after(clean, "_put_away")
-    elif step == "mid-clean":
-        after(clean.Path, "unlink", 5)
-    elif step == "before-vacuum":
-        monkeypatch.setattr(vacuum, "_files_before", dies)
-    elif step == "mid-vacuum":
-        real = vacuum._remove_empty
-        monkeypatch.setattr(vacuum, "_remove_empty", lambda f: (real(f), dies()))
-    return None
-
-
 @pytest.mark.parametrize("step", STEPS)
-def test_killed_anywhere_the_next_run_finishes(world, monkeypatch, step):
-    with monkeypatch.context() as patched:
-        ask = arm(patched, step, world)
-        with pytest.raises(Killed):
-            world.maintain(ask=ask)
+def test_killed_anywhere_the_next_run_finishes(world, step):
+    asked = [sys.executable, "-m", "tests.unit.maintain.doomed", step, str(world.folder)]
+    assert subprocess.run(asked, check=False, cwd=PROJECT, timeout=120).returncode == -9
     again = Upkept(world.folder, token=2)
     assert again.numbers() == list(range(40))
     again.feed(40, 41)
