@@ -44,7 +44,7 @@ Ask = Callable[[str, str, dict[str, Any]], dict[str, Any]]
 DAY = 86_400.0
 HOUR = 3_600.0
 _POINTS = {"window": "window_start", "session": "window_start", "sliding": "window_end"}
-_FAR_BEHIND = 1_000  # commits without a row that live has not noted
+_FAR_BEHIND = 500  # commits without a row that live has not noted
 
 
 @dataclass(frozen=True)
@@ -221,14 +221,16 @@ class Maintenance:
         revision = self._live(table)
         if revision is None or revision.state != State.LIVE or self._pace.dry_run:
             return
-        name = TableName.parse(table)
-        live = live_path(self._warehouse, name)
-        path = revision_path(self._warehouse, name, revision.revision)
-        if not (live / "_delta_log").exists():
-            return
-        shown = DeltaTable(str(live)).transaction_version(f"mirror:{revision.revision}") or 0
-        if LogFiles.listed(path).newest - shown > max(_FAR_BEHIND, self._pace.least):
-            self._ask(table, "mark", {})
+        marker = f"mirror:{revision.revision}"
+        places = self._places(table)
+        lives = {p.part: p.path for p in places if p.live}
+        for place in places:
+            if place.revision is not revision or place.part not in lives:
+                continue
+            shown = DeltaTable(str(lives[place.part])).transaction_version(marker) or 0
+            if LogFiles.listed(place.path).newest - shown > _FAR_BEHIND:
+                self._ask(table, "mark", {})
+                return
 
     # --- cleaning up ----------------------------------------------------------------------
     def _clean(self, done: Maintained, needs: Needs) -> None:

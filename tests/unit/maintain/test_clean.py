@@ -16,7 +16,7 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.errors import PenstockError
-from penstock.runtime import log_files, merge, upkeep
+from penstock.runtime import log_files, maintain, merge, upkeep
 from penstock.runtime.archive import Archive
 from penstock.runtime.change import Change
 from penstock.runtime.claims import Claim, Claims
@@ -231,6 +231,16 @@ def test_the_archive_tells_what_commits_told(world):
     (taken,) = [c for v in range(start + 1) if (c := kept.commit(v)) and f"r1:{SILVER}" in c.txns]
     assert taken.told["rows_in"] == 40
     assert json.dumps(taken.txns)
+
+
+def test_commits_without_a_row_do_not_pile_up(world, monkeypatch):
+    monkeypatch.setattr(maintain, "_FAR_BEHIND", 20)
+    for number in range(50):
+        world.gold.commit([], {"clock": number})
+    world.counts.commit([], {"outcomes": world.gold.log.version})
+    world.maintain()
+    assert len(LogFiles.listed(world.gold.path).commits) < 5
+    assert Upkept(world.folder, token=2).gold.position("clock") == 49
 
 
 # --- killed in between ------------------------------------------------------------------------

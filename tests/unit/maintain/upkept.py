@@ -73,7 +73,7 @@ class Upkept:
         if arguments.get("part") == "outcomes":
             writer = self.counts
         if verb == "mark":
-            return {"marked": writer.mark()}
+            return {"marked": writer.mark() + self.counts.mark()}
         return commit_merge(writer, arguments["note"])
 
     def maintain(self, pace: Pace = AT_ONCE, claims: list[Claim] | None = None, ask=None):
