@@ -95,7 +95,7 @@ def superseded(log_files: LogFiles) -> list[int]:
     in so many commits is kept for whoever travels back."""
     older = log_files.checkpoints[:-KEPT]
     blocks: dict[int, int] = {}
-    for version in older:
+    for version in (v for v in older if v >= TRAVEL_COMMITS):
         blocks.setdefault(version // TRAVEL_COMMITS, version)
     kept = {log_files.start, *blocks.values()}
     return [version for version in older if version not in kept]
