@@ -42,6 +42,7 @@ COMMANDS: dict[str, str] = {
     "outcomes": "penstock.cli.late",
     "audit": "penstock.cli.audit",
     "quality": "penstock.cli.quality",
+    "maintain": "penstock.cli.maintaining",
     "quarantine": "penstock.cli.quarantine",
     "void": "penstock.cli.void",
     "marts": "penstock.cli.marts",

@@ -2,7 +2,8 @@
 
 Commits are read one by one from the log's own small files, newest questions first, and kept: a
 question about a row touches a few dozen of them. Opening an old version with a Delta reader would
-replay the whole log each time.
+replay the whole log each time. A commit that is gone from the log is in the table's archive, in
+little; a row in a merged file has its commit in that file's footer.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from penstock.runtime.archive import Archive
+from penstock.runtime.beginnings import merged_span
 from penstock.runtime.delta_log import Action, read_commit
+from penstock.runtime.merge import commits_in
 
 __all__ = ["Commit", "History", "Offsets", "Span", "merged"]
 
@@ -43,6 +47,7 @@ class Commit:
     removes: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     txns: Mapping[str, int] = field(default_factory=dict)
+    gone: bool = False  # from the log
 
     @property
     def time(self) -> str:
@@ -77,6 +82,8 @@ class History:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._archive = Archive(path)
+        self._footers: dict[str, list[tuple[int, int]]] = {}
         self._read: dict[int, Commit | None] = {}
 
     @cached_property
@@ -90,13 +97,38 @@ class History:
         return max((int(stem) for stem in stems if stem.isdigit()), default=-1)
 
     def commit(self, version: int) -> Commit | None:
-        """A commit; None when the log does not have it (any more)."""
+        """A commit; None when neither the log nor the archive has it."""
         if version not in self._read:
             try:
                 self._read[version] = _commit(version, read_commit(self.path, version))
             except FileNotFoundError:
-                self._read[version] = None
+                self._read[version] = self._archived(version)
         return self._read[version]
+
+    def _archived(self, version: int) -> Commit | None:
+        found = self._archive.commit(version)
+        if found is None:
+            return None
+        adds: dict[str, Action] = {path: {"path": path} for path in found.adds}
+        return Commit(
+            version, found.stamp, found.operation, found.told, adds, txns=found.txns, gone=True
+        )
+
+    def merged_rows(self, file: str) -> list[tuple[int, int, int]]:
+        """Of a merged file: which rows, from and up to without, came with which commit."""
+        if merged_span(file) is None:
+            return []
+        if file not in self._footers:
+            self._footers[file] = commits_in(self.path / file)
+        found, start = [], 0
+        for version, rows in self._footers[file]:
+            found.append((version, start, start + rows))
+            start += rows
+        return found
+
+    def brought_at(self, file: str, row: int) -> int | None:
+        """The commit that a row of a merged file came with."""
+        return next((v for v, a, b in self.merged_rows(file) if a <= row < b), None)
 
     def commits(self, spans: Iterable[Span]) -> Iterator[Commit]:
         for first, last in spans:

@@ -7,7 +7,7 @@ extensions. A file written before a column existed gives NULL for it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,14 +17,27 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from penstock.errors import QueryRefused, UsageError, in_a_line
+from penstock.runtime.beginnings import merged_span
 from penstock.serve.sandbox import connect
 from penstock.serve.snapshot import Column, columns_of, identifier, literal
 
-__all__ = ["Found", "PLACE", "columns_at", "equal_row", "rows_where", "sharing", "typed"]
+__all__ = [
+    "FILE",
+    "PLACE",
+    "ROW",
+    "Found",
+    "columns_at",
+    "equal_row",
+    "rows_where",
+    "sharing",
+    "typed",
+]
 
 PLACE = ("partition", "offset")  # what tables call the place of a record in its topic
 MOST_ROWS = 5_000  # that are followed further; beyond that, versions are
 FILE = "_penstock_file"
+ROW = "_penstock_row"  # its number in the file, from 0
+Bounds = Mapping[str, Sequence[tuple[int, int]]]  # file -> rows of it that are meant
 _MEMORY = "1GB"
 
 
@@ -34,6 +47,7 @@ class Found:
 
     count: int
     files: dict[str, int]  # where they are -> how many
+    numbers: dict[str, list[int]]  # of files that are looked into: which rows, if not too many
     rows: pa.Table  # at most MOST_ROWS, of the columns asked for
     places: list[tuple[int, int, int, int]]  # partition, lowest and highest offset, how many
 
@@ -45,8 +59,13 @@ def columns_at(path: Path, version: int | None = None) -> tuple[Column, ...]:
 
 
 @contextmanager
-def _over(columns: Sequence[Column], files: Sequence[str]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database with one view, ``held``: the rows of the files, and each row's file.
+def _over(
+    columns: Sequence[Column], files: Sequence[str], bounds: Bounds | None = None
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database with one view, ``held``: the rows of the files, and each row's file and number.
+
+    Args:
+        bounds: of some files only these rows.
 
     Raises:
         QueryRefused: the database could not: too much for its memory, or a file that went.
@@ -59,10 +78,25 @@ def _over(columns: Sequence[Column], files: Sequence[str]) -> Iterator[duckdb.Du
             for c in columns
         )
         duck.execute(
-            "create view held as select * from read_parquet(getvariable('files'), "  # noqa: S608
-            f"hive_partitioning = false, filename = '{FILE}', schema = MAP {{{entries}}})"
+            f"create view held as select * exclude (file_row_number), file_row_number as {ROW} "  # noqa: S608
+            "from read_parquet(getvariable('files'), hive_partitioning = false, "
+            f"filename = '{FILE}', file_row_number = true, schema = MAP {{{entries}}})"
+            + _within(bounds or {})
         )
         yield duck
+
+
+def _within(bounds: Bounds) -> str:
+    if not bounds:
+        return ""
+    named = ", ".join(literal(file) for file in bounds)
+    tests = [f"{FILE} not in ({named})"]
+    for file, spans in bounds.items():
+        tests += [
+            f"({FILE} = {literal(file)} and file_row_number >= {first} and file_row_number < {end})"
+            for first, end in spans
+        ]
+    return " where " + " or ".join(tests)
 
 
 @contextmanager
@@ -112,7 +146,7 @@ def rows_where(
 ) -> tuple[int, pa.Table]:
     """How many rows meet a condition, and the first of them with their files, in a fixed order."""
     if not files:
-        return 0, pa.table({FILE: pa.array([], pa.string())})
+        return 0, pa.table({FILE: pa.array([], pa.string()), ROW: pa.array([], pa.int64())})
     with _over(columns, files) as duck:
         ((total,),) = duck.execute(f"select count(*) from held where {test}").fetchall()  # noqa: S608
         first = f"select * from held where {test} order by all limit $1"  # noqa: S608
@@ -127,15 +161,17 @@ def sharing(
     scope: pa.Table,
     tests: Sequence[str],
     keep: Sequence[str],
+    *,
+    bounds: Bounds | None = None,
 ) -> Found | None:
     """Rows ``i`` for which some row ``s`` of the scope passes all tests; None: cannot be told."""
     if not files:
-        return Found(0, {}, scope.slice(0, 0), [])
+        return Found(0, {}, {}, scope.slice(0, 0), [])
     names = {column.name for column in columns}
     kept = [name for name in keep if name in names]
-    listed = ", ".join([*(f"i.{identifier(name)}" for name in kept), f"i.{FILE}"])
+    listed = ", ".join([*(f"i.{identifier(name)}" for name in kept), f"i.{FILE}", f"i.{ROW}"])
     try:
-        with _over(columns, files) as duck:
+        with _over(columns, files, bounds) as duck:
             duck.register("scope", scope)
             duck.execute(
                 f"create temp table met as select {listed} from held i "  # noqa: S608
@@ -157,7 +193,18 @@ def _found(duck: duckdb.DuckDBPyConnection, kept: Sequence[str]) -> Found:
     listed = ", ".join(map(identifier, kept)) or "1 as one"
     first = f"select {listed} from met order by all limit $1"  # noqa: S608
     rows = duck.sql(first, params=[MOST_ROWS]).to_arrow_table()
-    return Found(sum(files.values()), files, rows, [tuple(place) for place in places])
+    return Found(
+        sum(files.values()), files, _numbers(duck, files), rows, [tuple(place) for place in places]
+    )
+
+
+def _numbers(duck: duckdb.DuckDBPyConnection, files: Mapping[str, int]) -> dict[str, list[int]]:
+    """Where in merged files the rows are; a file of which too many are meant is left out."""
+    few = [file for file, count in files.items() if merged_span(file) and count <= MOST_ROWS]
+    if not few:
+        return {}
+    asked = f"select {FILE}, list({ROW}) from met where {FILE} in (select unnest($1)) group by 1"  # noqa: S608
+    return dict(duck.execute(asked, [few]).fetchall())
 
 
 def equal_row(columns: Sequence[Column], files: Sequence[str], row: pa.Table) -> set[str]:

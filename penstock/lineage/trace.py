@@ -19,6 +19,7 @@ transform filtered out is among those named.
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +29,17 @@ import pyarrow as pa
 
 from penstock.lineage.commits import NOTHING, Commit, History, Span, merged
 from penstock.lineage.graph import read_manifest
-from penstock.lineage.look import FILE, Found, columns_at, equal_row, rows_where, sharing, typed
+from penstock.lineage.look import (
+    FILE,
+    ROW,
+    Bounds,
+    Found,
+    columns_at,
+    equal_row,
+    rows_where,
+    sharing,
+    typed,
+)
 from penstock.lineage.origins import COMMIT, DECIDED, EVERYTHING, ROWS, Origin, RowOrigin, Trace
 from penstock.lineage.revisions import Revisions, folders
 from penstock.lineage.scope import Match, match, telling
@@ -108,11 +119,13 @@ class _Tracer:
         """One row of a table's snapshot, with the file it was found in."""
         ref = snapshot.ref
         table, file = f"{ref.layer}.{ref.name}", os.path.relpath(found[FILE][0].as_py(), folder)
-        row = found.drop_columns([FILE])
+        row = found.drop_columns([FILE, ROW])
         revision, path, inner = _split(folder, file, ref.revision)
         history = self._history(path)
-        add = files_at(folder, snapshot.version).get(file, {})
-        added = history.added_in(inner, add.get("modificationTime", 0), history.newest)
+        added = history.brought_at(inner, found[ROW][0].as_py())
+        if added is None:
+            add = files_at(folder, snapshot.version).get(file, {})
+            added = history.added_in(inner, add.get("modificationTime", 0), history.newest)
         made = _brought(history, snapshot.columns, row, added)
         entry = self._entry(table, revision)
         spans = [(made.version, made.version)] if made else []
@@ -201,8 +214,8 @@ class _Tracer:
         """Narrowed to the rows that belong together, where they can be told; and so on down."""
         entry = self._entry(origin.table, origin.revision)
         made_by, rows = list(origin.versions), None
-        held = _held(history, origin)
-        found = _sharing(maker, argument, history, held, telling(entry))
+        held, bounds = _held(history, origin)
+        found = _sharing(maker, argument, history, (held, bounds), telling(entry))
         if found is not None:
             how, hit = found
             told = replace(origin, rows=hit.count, which=how.words, records=hit.places)
@@ -276,25 +289,47 @@ def _brought(
     return commit  # its change file is gone: the rewrite is the oldest that can be named
 
 
-def _held(history: History, origin: Origin) -> dict[str, Action]:
-    """The files in which rows of an input are to be looked for."""
+Held = tuple[dict[str, Action], Bounds]
+
+
+def _held(history: History, origin: Origin) -> Held:
+    """The files in which rows of an input are to be looked for, and which rows of them."""
     if origin.basis == COMMIT:
         commits = history.commits(origin.versions)
-        return {path: add for commit in commits for path, add in commit.adds.items()}
+        named = {path: add for commit in commits for path, add in commit.adds.items()}
+        there = {path: add for path, add in named.items() if (history.path / path).exists()}
+        if len(there) == len(named) and not any(c.gone for c in history.commits(origin.versions)):
+            return there, {}
+        return _merged(history, origin, there)
     try:
-        return files_at(history.path, origin.versions[-1][1])
+        return files_at(history.path, origin.versions[-1][1]), {}
     except FileNotFoundError:
-        return {}  # the log does not go back that far
+        return _merged(history, origin, {})  # the log does not go back that far
+
+
+def _merged(history: History, origin: Origin, known: dict[str, Action]) -> Held:
+    """Files of now that hold rows of commits whose own files are gone."""
+    held, bounds = dict(known), {}
+    for path, add in files_at(history.path, history.newest).items():
+        rows = [
+            (start, end)
+            for version, start, end in history.merged_rows(path)
+            if any(first <= version <= last for first, last in origin.versions)
+        ]
+        if rows:
+            held[path], bounds[local_path(history.path, path)] = add, [(rows[0][0], rows[-1][1])]
+    return held, bounds
 
 
 def _sharing(
     maker: _Maker,
     argument: str,
     history: History,
-    held: Mapping[str, Action],
+    among: Held,
     keep: Sequence[str],
 ) -> tuple[Match, Found] | None:
     """The rows of an input that belong to the rows of its reader, and by what they were told."""
+    held, bounds = among
     if maker.rows is None or maker.rows.num_rows == 0 or not 0 < len(held) <= _MOST_FILES:
         return None
     columns = columns_at(history.path)
@@ -302,7 +337,7 @@ def _sharing(
     if how is None:
         return None
     files = [local_path(history.path, file) for file in held]
-    found = sharing(columns, files, maker.rows, how.tests, keep)
+    found = sharing(columns, files, maker.rows, how.tests, keep, bounds=bounds)
     return None if found is None else (how, found)
 
 
@@ -313,6 +348,11 @@ def _spans(
     brought, versions = True, []
     for file in found.files:
         inner = os.path.relpath(file, history.path)
+        merged_here = _of_merged(history, inner, found.numbers.get(file))
+        if merged_here:
+            versions += merged_here
+            brought = brought and not any(_rewrote(history, v) for v in merged_here)
+            continue
         at = history.added_in(inner, held[inner]["modificationTime"], until)
         commit = history.commit(at) if at is not None else None
         if commit is None:
@@ -320,6 +360,20 @@ def _spans(
         brought = brought and not commit.rewrites
         versions.append(commit.version)
     return merged((version, version) for version in versions), brought
+
+
+def _of_merged(history: History, file: str, numbers: Sequence[int] | None) -> list[int]:
+    """The commits that rows of a merged file came with; of all its rows, if they are too many."""
+    rows = history.merged_rows(file)
+    if numbers is None:
+        return [version for version, _, _ in rows]
+    starts = [start for _, start, _ in rows]
+    return sorted({rows[bisect_right(starts, number) - 1][0] for number in numbers})
+
+
+def _rewrote(history: History, version: int) -> bool:
+    commit = history.commit(version)
+    return commit is None or commit.rewrites
 
 
 def _joined(*notes: str) -> str:

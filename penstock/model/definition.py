@@ -20,7 +20,16 @@ from penstock.model.names import TableName, is_identifier
 from penstock.model.place import Place, caller, parse_name, raise_if
 from penstock.model.stream import Stream
 
-__all__ = ["BATCH", "CONTINUOUS", "Dedupe", "Table", "sql_table", "table", "waiting_time"]
+__all__ = [
+    "BATCH",
+    "CONTINUOUS",
+    "RETENTION",
+    "Dedupe",
+    "Table",
+    "sql_table",
+    "table",
+    "waiting_time",
+]
 
 # A transform takes one DataFrame per input and returns one. Typed loosely on purpose: the model
 # knows no Spark.
@@ -28,6 +37,8 @@ Transform = Callable[..., Any]
 
 CONTINUOUS = "continuous"
 BATCH = "batch"
+RETENTION = "7 days"
+_LEAST_RETENTION = timedelta(hours=1)  # comparisons and long queries need the version they began at
 
 
 @dataclass(frozen=True)
@@ -69,6 +80,7 @@ class Table:
     freshness: str = CONTINUOUS
     query: str | None = None
     quarantine_for: str = "90 days"
+    retention: str = RETENTION
     guards: Guards | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -82,7 +94,7 @@ class Table:
     def describe(self) -> dict[str, Any]:
         """The declared meaning, without the code: part of fingerprint and manifest.
 
-        How fresh a table is kept is not part of what it means.
+        How fresh a table is kept, and for how long its versions, is not part of what it means.
         """
         told = {
             "name": str(self.name),
@@ -111,6 +123,7 @@ def table(
     dedupe: Dedupe | None = None,
     freshness: str = CONTINUOUS,
     quarantine_for: str = "90 days",
+    retention: str = RETENTION,
     guards: Guards | None = None,
     owner: str = "",
 ) -> Callable[[Transform], Table]:
@@ -125,6 +138,7 @@ def table(
         freshness: ``continuous``, ``batch`` (it runs when told to) or a length of time, such as
             ``5 minutes``: how long the table may wait for what is new.
         quarantine_for: how long bytes that broke the contract of a stream are kept for a replay.
+        retention: how long old versions of the live table can be travelled to.
         guards: what every batch must keep to, or the live table is held.
 
     The function never sees mode, clock, path or session: the same object runs as a stream and in
@@ -143,6 +157,7 @@ def table(
             dedupe=dedupe,
             freshness=freshness,
             quarantine_for=quarantine_for,
+            retention=retention,
             guards=guards,
             owner=owner,
             query=None,
@@ -161,6 +176,7 @@ def sql_table(
     dedupe: Dedupe | None = None,
     freshness: str = CONTINUOUS,
     quarantine_for: str = "90 days",
+    retention: str = RETENTION,
     guards: Guards | None = None,
     owner: str = "",
     doc: str = "",
@@ -192,6 +208,7 @@ def sql_table(
         dedupe=dedupe,
         freshness=freshness,
         quarantine_for=quarantine_for,
+        retention=retention,
         guards=guards,
         owner=owner,
         query=query,
@@ -245,6 +262,11 @@ def _problems(declared: Table) -> list[str]:
         parse_duration(declared.quarantine_for)
     except ValueError as error:
         found.append(f"quarantine_for: {error}")
+    try:
+        if parse_duration(declared.retention) < _LEAST_RETENTION:
+            found.append("retention is at least an hour")
+    except ValueError as error:
+        found.append(f"retention: {error}")
     try:
         waits = declared.every
     except ValueError as error:

@@ -46,8 +46,8 @@ LEASE = "penstock:lease"
 _TABLE_PROPERTIES = {
     "delta.enableChangeDataFeed": "true",
     "delta.enableDeletionVectors": "false",
-    "delta.logRetentionDuration": "interval 1 days",
-    "delta.deletedFileRetentionDuration": "interval 1 days",
+    "delta.logRetentionDuration": "interval 7 days",
+    "delta.deletedFileRetentionDuration": "interval 7 days",
 }
 
 
@@ -105,8 +105,16 @@ class DeltaLog:
     def txn(self, app_id: str) -> int | None:
         """The newest version recorded for ``app_id``: how idempotence and positions are kept."""
         if app_id not in self._txns:  # also when there is none: only we could add one
-            self._txns[app_id] = self._table.transaction_version(app_id)
+            self._txns[app_id] = self._recorded(app_id)
         return self._txns[app_id]
+
+    def _recorded(self, app_id: str) -> int | None:
+        """From the log as it was read first, or anew where that was cleaned up since."""
+        try:
+            return self._table.transaction_version(app_id)
+        except DeltaError:
+            self._table = self.snapshot()
+            return self._table.transaction_version(app_id)
 
     # --- writing --------------------------------------------------------------------------
     def commit(

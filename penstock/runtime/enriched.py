@@ -22,7 +22,7 @@ from penstock.runtime.mapping import Calculation
 from penstock.runtime.outcomes import Outcome
 from penstock.runtime.quarantine import sound
 from penstock.runtime.relate import distinct, matching, minus
-from penstock.runtime.source import Batch, new_batches, rows_at, rows_between
+from penstock.runtime.source import Batch, is_kept, new_batches, rows_at, rows_between
 from penstock.runtime.store import Store
 from penstock.runtime.times import moment
 from penstock.runtime.upsert import Spans
@@ -65,7 +65,7 @@ class EnrichFollower(Follower):
         """Let the store hold the dimensions as the table has taken them in."""
         for argument, given in self.dimensions.items():
             at, reached = self.store.position(given.name), self.positions[given.name]
-            if at > reached:
+            if at > reached or (at >= 0 and not is_kept(given.source, at)):
                 self.store.clear()
                 self._catch_up_store()
                 return

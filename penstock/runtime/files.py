@@ -25,7 +25,7 @@ from penstock.runtime.relate import among
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["conform", "removal", "spark_files", "write_arrow", "write_changes"]
+__all__ = ["conform", "described", "removal", "spark_files", "write_arrow", "write_changes"]
 
 _LONGEST_STATISTIC = 32  # as Delta itself: longer text is not worth carrying in every log
 
@@ -41,7 +41,7 @@ def write_arrow(data: pa.Table, table: Path, prefix: str = "part") -> list[Actio
         return []
     name = f"{prefix}-{uuid.uuid4()}.parquet"
     pq.write_table(data, table / name, compression="snappy", coerce_timestamps="us")
-    return [_add(table / name, table)]
+    return [described(table / name, table)]
 
 
 def write_changes(change: Change, keys: Sequence[str], table: Path) -> list[Action]:
@@ -98,11 +98,12 @@ def spark_files(frame: DataFrame, table: Path) -> list[Action]:
     """Files written by Spark's executors, into a folder of their own below the table."""
     folder = table / f"batch-{uuid.uuid4()}"
     frame.write.mode("error").parquet(str(folder))
-    found = [_add(path, table) for path in sorted(folder.glob("part-*.parquet"))]
+    found = [described(path, table) for path in sorted(folder.glob("part-*.parquet"))]
     return [action for action in found if json.loads(action["add"]["stats"])["numRecords"]]
 
 
-def _add(path: Path, table: Path) -> Action:
+def described(path: Path, table: Path) -> Action:
+    """The action that adds a file that was written."""
     metadata = pq.read_metadata(path)
     return {
         "add": {

@@ -15,7 +15,7 @@ from penstock.runtime.mapping import Calculation
 from penstock.runtime.outcomes import Outcome
 from penstock.runtime.quarantine import sound
 from penstock.runtime.relate import distinct, minus
-from penstock.runtime.source import Batch, new_batches, rows_at
+from penstock.runtime.source import Batch, is_kept, new_batches, rows_at
 from penstock.runtime.store import Store
 from penstock.runtime.upsert import Buckets
 
@@ -48,7 +48,9 @@ class GroupFollower(Follower):
 
     def _catch_up_store(self) -> None:
         """Let the store hold what the table has taken in, and nothing else."""
-        if any(self.store.position(n) > at for n, at in self.positions.items()):
+        known = {i.name: (i, self.store.position(i.name)) for i in self.inputs.values()}
+        ahead = any(at > self.positions[n] for n, (_, at) in known.items())
+        if ahead or any(at >= 0 and not is_kept(i.source, at) for i, at in known.values()):
             self.store.clear()
         for argument, given in self.inputs.items():
             at, reached = self.store.position(given.name), self.positions[given.name]

@@ -25,7 +25,7 @@ from penstock.runtime.mapping import Mapped, Mapper
 from penstock.runtime.outcomes import Outcome
 from penstock.runtime.quarantine import sound
 from penstock.runtime.relate import connection, distinct, minus
-from penstock.runtime.source import Batch, new_batches, rows_at
+from penstock.runtime.source import Batch, is_kept, new_batches, rows_at
 from penstock.runtime.store import Store
 from penstock.runtime.upsert import Buckets
 
@@ -72,7 +72,9 @@ class KeyedFollower(Follower):
         ahead = any(known[n] > at for n, at in self.positions.items())
         merged = self.writer.position(_MERGED) or 0
         missed = max(self.store.position(_MERGED), 0) != merged  # a merge the copy has not seen
-        if ahead or missed or (self._deduplicates and known != self.positions):
+        sources = [(i.source, known[i.name]) for i in self.inputs.values()]
+        cut_off = any(at >= 0 and not is_kept(source, at) for source, at in sources)
+        if ahead or missed or cut_off or (self._deduplicates and known != self.positions):
             self.store.clear()
             self.store.begin()
             self.store.commit({_MERGED: merged})

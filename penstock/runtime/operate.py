@@ -21,6 +21,7 @@ from deltalake import DeltaTable
 
 from penstock.errors import NotRunning, PenstockError, UsageError, in_a_line
 from penstock.model.names import TableName
+from penstock.runtime.compact import compact_bronze
 from penstock.runtime.delta_log import DeltaLog
 from penstock.runtime.ends import drop
 from penstock.runtime.exchange import Decision, differences, swap_beside, swap_table
@@ -31,6 +32,7 @@ from penstock.runtime.repair import show_again
 from penstock.runtime.staging import Promotion, Staging
 from penstock.runtime.standing import STAND_SECONDS, Move, World, standing
 from penstock.runtime.swap import promoted
+from penstock.runtime.sweep import sweep
 from penstock.runtime.void import mark
 from penstock.runtime.worker import Standstill
 from penstock.runtime.writer import live_path
@@ -255,9 +257,11 @@ def _void(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[s
 
 
 OPERATIONS: dict[str, Callable[[World, Registry, dict[str, Any]], dict[str, Any]]] = {
+    "compact-bronze": compact_bronze,
     "drop": drop,
     "pin": _pin,
     "repair": _repair,
     "swap": _swap,
+    "sweep": sweep,
     "void": _void,
 }

@@ -148,17 +148,17 @@ def declared_of(found: Analysed, name: TableName) -> dict[str, Any]:
     return {
         "schema": json.loads(found.schemas[name].json()),
         "freshness": table.freshness,
+        "retention": table.retention,
         "meaning": table.describe(),
     }
 
 
 def _refresh(registry: Registry, table: Table, running: Revision, declared: str) -> None:
-    """How fresh a table is kept is not what it means: a live revision takes it over."""
-    if (
-        fingerprint_of(running.revision) == declared
-        and running.declared.get("freshness") != table.freshness
-    ):
-        told = {**running.declared, "freshness": table.freshness}
+    """How fresh a table is kept, and how long, is not what it means: a live revision takes it
+    over."""
+    kept = {"freshness": table.freshness, "retention": table.retention}
+    told = {**running.declared, **kept}
+    if fingerprint_of(running.revision) == declared and told != running.declared:
         registry.declare(running.table, running.revision, told)
 
 
@@ -245,6 +245,7 @@ def _entry(found: Analysed, name: TableName, live: dict[str, Revision]) -> dict[
         "doc": table.doc,
         "place": str(table.place),
         "freshness": table.freshness,
+        "retention": table.retention,
         "revision": running.revision if running else None,
         "declared_revision": declared,
         "changed": bool(running and declared and fingerprint_of(running.revision) != declared),

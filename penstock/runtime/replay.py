@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
 from penstock.errors import UsageError
 from penstock.model.duration import parse_duration
@@ -27,7 +26,7 @@ from penstock.runtime.mapping import Mapped, Mapper
 from penstock.runtime.outcomes import Outcome
 from penstock.runtime.quarantined import held_in, taken_out
 from penstock.runtime.rows import RowsFollower
-from penstock.runtime.source import read_files, rows_at
+from penstock.runtime.source import adds_at, read_files, rows_at
 
 __all__ = ["expire", "replay"]
 
@@ -116,8 +115,7 @@ def _bronze(given: Input, held: pa.Table, ids: set[str], position: int) -> Itera
     """Files of bronze that may hold the rows, by their offsets."""
     wanted = held.filter(pa.array([i in ids for i in held["row_id"].to_pylist()], pa.bool_()))
     offsets = sorted(o for o in wanted["offset"].to_pylist() if o is not None)
-    table = DeltaTable(str(given.source.path), version=position)
-    for add in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+    for add in adds_at(given.source.path, position):
         low, high = add.get("min.offset"), add.get("max.offset")
         if low is None or high is None or any(low <= offset <= high for offset in offsets):
             yield from read_files([given.source.path / add["path"]], given.source.schema)

@@ -7,21 +7,34 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
 
-from penstock.errors import PenstockError
+from penstock.runtime.beginnings import base_of
 from penstock.runtime.change import Change
-from penstock.runtime.delta_log import DeltaLog, read_commit
+from penstock.runtime.delta_log import Action, DeltaLog, read_commit
+from penstock.runtime.log_files import LogFiles, has_commit
 from penstock.runtime.times import to_micros
 from penstock.runtime.writer import RecentRows
 
-__all__ = ["Batch", "Source", "new_batches", "newest", "read_files", "rows_at", "rows_between"]
+__all__ = [
+    "Batch",
+    "Source",
+    "adds_at",
+    "is_kept",
+    "new_batches",
+    "newest",
+    "read_files",
+    "rows_at",
+    "rows_between",
+    "with_columns",
+]
 
 
 MOST_BYTES = 512 << 20  # taken in at once while behind
@@ -67,13 +80,12 @@ def new_batches(
     """Commits after a version, gathered into batches of at most ``most_rows`` where possible."""
     batch = Batch(after, after)
     newest = source.log.version if until is None else until
-    for version in range(after + 1, newest + 1):
-        part = _commit_of(source, version)
+    for part in _parts(source, after, newest):
         full = batch.count + part.count > most_rows or batch.size + part.size > MOST_BYTES
         if batch.count and full:
             yield batch
             batch = Batch(batch.to, batch.to)
-        batch.to = version
+        batch.to = part.to
         batch.count += part.count
         batch.size += part.size
         batch.held += part.held
@@ -81,6 +93,23 @@ def new_batches(
         batch.changes += part.changes
     if batch.to > batch.after:
         yield batch
+
+
+def _parts(source: Source, after: int, newest: int) -> Iterator[Batch]:
+    """Commit by commit; before the oldest that is kept, what stands for those that are gone."""
+    if after < newest and not has_commit(source.path, after + 1):
+        base = base_of(source.path)
+        for segment in base.after(after):
+            if segment.last > newest:
+                return
+            files = [source.path / add["path"] for add in segment.adds]
+            yield Batch(after, segment.last, segment.rows, segment.size, files=files)
+            after = segment.last
+        if after < base.version <= newest:
+            yield Batch(after, base.version)
+        after = max(after, base.version)
+    for version in range(after + 1, newest + 1):
+        yield _commit_of(source, version)
 
 
 def _commit_of(source: Source, version: int) -> Batch:
@@ -92,14 +121,7 @@ def _commit_of(source: Source, version: int) -> Batch:
 
 def _files_of(source: Source, version: int) -> Batch:
     """What a commit did, as files; a rewrite that changed no data (compaction) did nothing."""
-    try:
-        actions = read_commit(source.path, version)
-    except FileNotFoundError:
-        raise PenstockError(
-            f"version {version} of {source.path.name} is no longer in its log: the reader fell "
-            "behind further than the log is kept.",
-            remedy="Stage the table anew from its input's history.",
-        ) from None
+    actions = read_commit(source.path, version)
     changes = [a["cdc"] for a in actions if "cdc" in a]
     adds = [a["add"] for a in actions if "add" in a and a["add"]["dataChange"]]
     if changes:  # by Delta's rule they tell all that happened
@@ -117,12 +139,44 @@ def rows_at(source: Source, version: int) -> Iterator[pa.Table]:
     """All rows of a version, file by file."""
     if version < 0:
         return
-    for uri in DeltaTable(str(source.path), version=version).file_uris():
-        yield from read_files([_local(uri)], source.schema)
+    for add in adds_at(source.path, version):
+        yield from read_files([source.path / unquote(add["path"])], source.schema)
 
 
-def _local(uri: str) -> Path:
-    return Path(unquote(uri.removeprefix("file://")))
+def adds_at(path: Path, version: int) -> list[dict[str, Any]]:
+    """The files of a version, with their statistics as ``min.<column>`` and ``max.<column>``.
+
+    Also of one from before the log begins, where a reader stands that began at the beginning.
+    """
+    try:
+        table = DeltaTable(str(path), version=version)
+    except TableNotFoundError:
+        if not 0 <= version < LogFiles.listed(path).start:
+            raise
+        return [_flat(add) for add in base_of(path).at(version)]
+    found: list[dict[str, Any]] = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    return found
+
+
+def _flat(add: Action) -> dict[str, Any]:
+    told = json.loads(add["stats"])
+    found = {"path": add["path"], "size_bytes": add["size"], "num_records": told["numRecords"]}
+    for word, bounds in (("min", "minValues"), ("max", "maxValues")):
+        found |= {f"{word}.{name}": _value(value) for name, value in told[bounds].items()}
+    return found
+
+
+def _value(value: Any) -> Any:
+    """A time, where a text is one."""
+    try:
+        return dt.datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return value
+
+
+def is_kept(source: Source, version: int) -> bool:
+    """Whether a reader that stands at a version can go on commit by commit."""
+    return version >= source.log.version or has_commit(source.path, version + 1)
 
 
 def rows_between(
@@ -138,8 +192,7 @@ def rows_between(
     """
     if version < 0:
         return source.schema.empty_table()
-    table = DeltaTable(str(source.path), version=version)
-    adds = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    adds = adds_at(source.path, version)
     low, high = f"min.{column}", f"max.{column}"
     files = [
         source.path / unquote(add["path"])
@@ -159,8 +212,7 @@ def newest(source: Source, version: int, column: str) -> int | None:
     """The newest time of a column at a version, from the files' statistics, in microseconds."""
     if version < 0:
         return None
-    table = DeltaTable(str(source.path), version=version)
-    adds = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    adds = adds_at(source.path, version)
     known = [add[f"max.{column}"] for add in adds if add.get(f"max.{column}") is not None]
     return to_micros(max(known)) if known else None
 
@@ -170,10 +222,10 @@ def _utc(moment: dt.datetime) -> dt.datetime:
 
 
 def read_files(files: list[Path], schema: pa.Schema) -> list[pa.Table]:
-    return [_with_columns(pq.read_table(file, partitioning=None), schema) for file in files]
+    return [with_columns(pq.read_table(file, partitioning=None), schema) for file in files]
 
 
-def _with_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+def with_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """A file that is older than a column has nulls there."""
     for column in schema:
         if column.name not in rows.column_names:

@@ -273,6 +273,14 @@ class Staging:
         )
         return [(row[0], row[1]) for row in rows]
 
+    def warm(self) -> list[dict[str, Any]]:
+        """Warm revisions, and until when they are kept."""
+        rows = self._run(
+            "select table_name, revision, warm_until::text from revision where state = 'warm' "
+            "order by warm_until, table_name"
+        )
+        return [{"table": row[0], "revision": row[1], "until": row[2]} for row in rows]
+
     # --- comparisons ------------------------------------------------------------------------
     def compared(self, release: str, report: str, verdict: Mapping[str, Any]) -> None:
         self._run(

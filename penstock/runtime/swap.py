@@ -22,12 +22,12 @@ from typing import Any, Protocol
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from penstock.runtime.change import Change
-from penstock.runtime.delta_log import Action, DeltaLog, metadata_action, read_commit
+from penstock.runtime.delta_log import Action, DeltaLog, metadata_action
 from penstock.runtime.files import removal, write_changes
+from penstock.runtime.log_files import files_at
 from penstock.runtime.relate import matching, minus, quoted
 from penstock.runtime.source import new_batches
 from penstock.runtime.writer import RevisionWriter
@@ -36,39 +36,6 @@ __all__ = ["brought_up", "difference", "files_at", "promoted", "shown", "swap"]
 
 _EVER = 1 << 62
 _FEATURES_READER, _FEATURES_WRITER = 3, 7  # from these versions on features are listed by name
-
-
-# --- which files a version has ----------------------------------------------------------------
-def files_at(path: Path, version: int) -> dict[str, Action]:
-    """The ``add`` of every file of a version, as the log has it, by path."""
-    found: dict[str, Action] = {}
-    start = -1
-    checkpoint = _checkpoint_before(path, version)
-    if checkpoint is not None:
-        start, file = checkpoint
-        for add in pq.read_table(file, columns=["add"])["add"].to_pylist():
-            if add is not None:
-                found[add["path"]] = _plain(add)
-    for number in range(start + 1, version + 1):
-        for action in read_commit(path, number):
-            if "remove" in action:
-                found.pop(action["remove"]["path"], None)
-            elif "add" in action:
-                found[action["add"]["path"]] = action["add"]
-    return found
-
-
-def _checkpoint_before(path: Path, version: int) -> tuple[int, Path] | None:
-    files = sorted((path / "_delta_log").glob("*.checkpoint.parquet"))
-    numbered = [(int(file.name.split(".")[0]), file) for file in files]
-    usable = [pair for pair in numbered if pair[0] <= version]
-    return usable[-1] if usable else None
-
-
-def _plain(add: Mapping[str, Any]) -> Action:
-    """An add as a checkpoint keeps it, as a commit writes it."""
-    kept = ("path", "size", "modificationTime", "dataChange", "stats")
-    return {**{name: add[name] for name in kept}, "partitionValues": {}}
 
 
 # --- the difference of two revisions ------------------------------------------------------------

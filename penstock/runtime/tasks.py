@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.runtime.backfill import backfill_timed
 from penstock.runtime.backfill_net import backfill_net
+from penstock.runtime.compact import compact, mark
 from penstock.runtime.follow import Follower
 from penstock.runtime.mended import mended_mapper
 from penstock.runtime.replay import expire, replay
@@ -51,7 +52,9 @@ def _backfill(table: Follower, arguments: dict[str, Any]) -> dict[str, Any]:
 
 VERBS: dict[str, Verb] = {
     "backfill": _backfill,
+    "compact": compact,
     "expire": _expire,
+    "mark": mark,
     "reconcile": _reconcile,
     "replay": _replay,
     "run": _run,

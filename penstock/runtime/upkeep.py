@@ -2,8 +2,8 @@
 
 Two or three commits a second would make every reader replay a long log. Checkpoints keep that
 short: at first one each hundred commits, then fewer as a table gets more files, since each lists
-them all. Only the newest two are kept. A checkpoint is not a commit, so it needs no lease. Commits
-themselves are not removed here: followers read them one by one, from the first.
+them all. The newest two are kept, and one in ten thousand commits. A checkpoint is not a commit, so
+it needs no lease. Commits themselves are removed by ``penstock maintain`` (``clean.py``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
+from penstock.runtime.clean import only_one
 from penstock.runtime.delta_log import DeltaLog
+from penstock.runtime.log_files import LogFiles, checkpoint_file
 
 __all__ = ["Upkeep"]
 
@@ -26,6 +28,7 @@ LEAST_COMMITS = 100
 LOOK_SECONDS = 5.0
 CHORE_SECONDS = 60.0
 KEPT = 2
+TRAVEL_COMMITS = 10_000  # between two checkpoints that stay: reading so many commits takes seconds
 
 
 class Upkeep:
@@ -81,7 +84,18 @@ def checkpoint(path: Path) -> int:
     """Checkpoint a log and drop superseded checkpoints; returns how many files the table has."""
     table = DeltaTable(str(path))
     table.create_checkpoint()
-    old = sorted((path / "_delta_log").glob("*.checkpoint.parquet"))[:-KEPT]
-    for superseded in old:
-        superseded.unlink(missing_ok=True)
+    with only_one(path) as alone:
+        for version in superseded(LogFiles.listed(path)) if alone else []:
+            checkpoint_file(path, version).unlink(missing_ok=True)
     return len(table.file_uris())
+
+
+def superseded(log_files: LogFiles) -> list[int]:
+    """Checkpoints nobody needs: not the newest, not the one a cleaned log begins with, and one
+    in so many commits is kept for whoever travels back."""
+    older = log_files.checkpoints[:-KEPT]
+    blocks: dict[int, int] = {}
+    for version in (v for v in older if v >= TRAVEL_COMMITS):
+        blocks.setdefault(version // TRAVEL_COMMITS, version)
+    kept = {log_files.start, *blocks.values()}
+    return [version for version in older if version not in kept]

@@ -108,6 +108,12 @@ class Upserts(ABC):
             self._learn(self._described(add["path"], add["size"], add))
         return [*removed, *placed, *told]
 
+    def exchange(self, out: Iterable[str], add: dict[str, Any]) -> None:
+        """Files were merged into one: the same rows lie there now."""
+        for path in out:
+            self._forget(self.files[path])
+        self._learn(self._described(add["path"], add["size"], add))
+
     def read(self, files: Iterable[_File]) -> pa.Table:
         return pa.concat_tables([self.schema.empty_table(), *map(self._rows_in, files)])
 

@@ -157,6 +157,16 @@ class RevisionWriter:
             self._mirrored = self.log.version
             return done
 
+    def mark(self) -> bool:
+        """Note how far live shows this revision, where nothing had to be mirrored for long."""
+        with self.log.lock:
+            if self.live is None or self.held or self._mirrored != self.log.version:
+                return False
+            if self.live.txn(self.marker) == self._mirrored:
+                return False
+            self._mirror(self._mirrored, [])
+            return True
+
     def show(self, live: DeltaLog) -> None:
         """From now on live shows this revision, and shows all of it already."""
         self.live = live

@@ -21,12 +21,13 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from penstock.errors import PenstockError, QueryRefused, UsageError
+from penstock.runtime.log_files import LogFiles
 from penstock.serve.catalog import Catalog, TableRef
 
 __all__ = [
@@ -106,6 +107,7 @@ def open_snapshot(catalog: Catalog, ref: TableRef) -> Snapshot:
     if not catalog.has_data(ref):
         raise catalog.no_data(ref)
     try:
+        _require_kept(ref, folder)
         table = DeltaTable(str(folder), version=ref.version)
         if ref.time is not None:
             table.load_as_version(ref.time)
@@ -120,6 +122,28 @@ def open_snapshot(catalog: Catalog, ref: TableRef) -> Snapshot:
     columns = columns_of(json.loads(table.schema().to_json()), partition_by)
     parts = _parts(table, folder, partition_by)
     return Snapshot(ref, table.version(), columns, parts, str(table.metadata().id))
+
+
+def _require_kept(ref: TableRef, folder: Path) -> None:
+    """Delta readers answer with the oldest version they have when asked for an older time.
+
+    Raises:
+        UsageError: the version or the time asked for is gone from the log.
+    """
+    if ref.version is None and ref.time is None:
+        return
+    log = LogFiles.listed(folder)
+    oldest = log.start
+    since = log.commits.get(oldest, 0.0)
+    gone = ref.version is not None and ref.version < oldest
+    if ref.time is not None and oldest > 0:
+        gone = ref.time.timestamp() < since
+    if gone:
+        when = datetime.fromtimestamp(since, UTC).isoformat(timespec="seconds")
+        raise UsageError(
+            f"{ref.label} goes back to version {oldest} of {when}; what was before is cleaned up.",
+            remedy="How long versions are kept is the table's retention: docs/maintenance.md.",
+        )
 
 
 def _not_there(ref: TableRef, folder: Path, error: Exception) -> PenstockError:

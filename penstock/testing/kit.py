@@ -74,6 +74,7 @@ class Kit:
         self._changing = set(changing)
         self._token = 0
         self._fed = 0
+        self.candidates: list[Kit] = []
         self.feeds: dict[str, FedTable | FedStream] = {} if beside is None else beside.feeds
         self._follower: Follower | None = None
         self.restart()
@@ -102,7 +103,7 @@ class Kit:
         """
         if build:
             self._build(table, piece_rows)
-        return Kit(
+        made = Kit(
             self.session,
             self.folder,
             table,
@@ -111,6 +112,8 @@ class Kit:
             changing=tuple(self._changing),
             beside=self,
         )
+        self.candidates.append(made)
+        return made
 
     def _build(self, table: Table, piece_rows: int) -> None:
         from penstock.reprocess.history import HistoryBuilder, Pinned
@@ -217,6 +220,15 @@ class Kit:
         """Delete what can be made again from the tables alone; a restart must not notice."""
         self.follower.forget_copies()
         self.restart()
+
+    def maintain(self) -> dict[str, Any]:
+        """Merge, clean up and remove all that nobody needs, of the table and its inputs.
+
+        As `penstock maintain` does it, but at once: nothing is kept for its age alone.
+        """
+        from penstock.testing.upkeep import maintained
+
+        return maintained(self)
 
     # --- looking --------------------------------------------------------------------------
     def rows(self) -> list[Row]:

@@ -18,10 +18,13 @@ def live(
 ) -> Kit:
     """A random life of a table; returns the kit at its end, drained and reconciled.
 
+    Small files are merged, logs cleaned up and files removed in between, at random moments of
+    their own: the same seed gives the same life with them and without.
+
     Args:
         corrected: rows are taken back now and then, also from an input that only grows otherwise.
     """
-    dice = random.Random(seed)
+    dice, chores = random.Random(seed), random.Random(seed + 1)
     names = list(case.schemas)
     kit = Kit(spark, folder, case.table, case.schemas, changing=names if case.changing else ())
     make, number = case.make or event, 0
@@ -50,6 +53,8 @@ def live(
         if isinstance(case.table.kind, Timed) and dice.random() < 0.2:
             kit.advance()
             kit.reconcile()
+        if chores.random() < 0.3:
+            kit.maintain()
     kit.advance()
     if isinstance(case.table.kind, Timed):
         kit.reconcile()

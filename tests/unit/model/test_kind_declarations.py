@@ -307,3 +307,13 @@ def test_a_query_is_not_given_what_the_runtime_joins():
     assert sql("select k, t, b.colour from {a}", AB, kind)
     with pytest.raises(DefinitionError, match=r"its inputs are \{a\}"):
         sql("select * from {a} join {b} using (k)", AB, kind)
+
+
+def test_retention_is_declared_and_is_not_part_of_the_meaning():
+    assert declare(Rows()).retention == "7 days"
+    shorter = declare(Rows(), retention="2 days")
+    assert shorter.describe() == declare(Rows()).describe()
+    with pytest.raises(DefinitionError, match="retention: 'a while' is not a length of time"):
+        declare(Rows(), retention="a while")
+    with pytest.raises(DefinitionError, match="retention is at least an hour"):
+        declare(Rows(), retention="5 minutes")

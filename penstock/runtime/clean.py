@@ -1,0 +1,125 @@
+"""Log cleanup: commits that are older than promised, and that nobody needs, are removed.
+
+**How it works.** A checkpoint of the version from which on everything has to stay is there, or is
+made; what lineage and new readers need of the commits before it is put into the archive; then
+older checkpoints go, then the commits, the oldest first. Whenever it is interrupted, what is left
+is a log that begins later: the next run goes on. Readers of what stays notice nothing.
+
+A checkpoint of an old version is made in a folder of its own, from links to the commits: the log's
+own pointer to its newest checkpoint must not go back.
+
+**What it does not do.** Remove data files: see ``vacuum``. Commit anything: it needs no lease.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from penstock.runtime.archive import Archive, archived
+from penstock.runtime.delta_log import read_commit
+from penstock.runtime.log_files import LogFiles, checkpoint_file, commit_file, files_at
+
+__all__ = ["Cleaned", "clean", "only_one"]
+
+NEAR = 1_000  # commits: an existing checkpoint is as good if it is at most so far behind
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """What a cleanup did, or would do."""
+
+    start: int  # the oldest version that can be read afterwards
+    commits: int = 0
+    bytes: int = 0
+
+
+def clean(
+    path: Path, keep: int, *, archive: bool, least: int = 1, dry_run: bool = False
+) -> Cleaned:
+    """Let a log begin at a version that is not after ``keep``.
+
+    Args:
+        archive: also keep the commits in little: for tables that are read commit by commit.
+        least: do nothing for fewer commits than that.
+    """
+    with only_one(path) as alone:
+        if not alone:
+            return Cleaned(LogFiles.listed(path).start)
+        files = LogFiles.listed(path)
+        if keep - files.start < least:
+            return _swept(files, files.start, dry_run=dry_run)
+        near = [v for v in files.checkpoints if max(files.start, keep - NEAR) < v <= keep]
+        base = near[-1] if near else keep
+        if dry_run:
+            return _swept(files, base, dry_run=True)
+        if not near:
+            _checkpoint(files, base)
+        if archive:
+            _put_away(path, files.start, base)
+        return _swept(files, base, dry_run=False)
+
+
+@contextmanager
+def only_one(path: Path) -> Iterator[bool]:
+    """Whether nobody else removes files of this log just now, in whatever process."""
+    with open(path / "_upkeep.lock", "w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        yield True
+
+
+def _checkpoint(files: LogFiles, version: int) -> None:
+    """A checkpoint of an older version."""
+    folder = files.path / "_drafts" / uuid.uuid4().hex
+    log = folder / "_delta_log"
+    log.mkdir(parents=True)
+    try:
+        earlier = [v for v in files.checkpoints if v <= version]
+        begin = earlier[-1] if earlier else -1
+        if earlier:
+            os.link(checkpoint_file(files.path, begin), checkpoint_file(folder, begin))
+        for number in range(max(begin, 0), version + 1):
+            if number in files.commits:
+                os.link(commit_file(files.path, number), commit_file(folder, number))
+        DeltaTable(str(folder), version=version).create_checkpoint()
+        checkpoint_file(folder, version).replace(checkpoint_file(files.path, version))
+    finally:
+        shutil.rmtree(folder.parent, ignore_errors=True)
+
+
+def _put_away(path: Path, start: int, base: int) -> None:
+    """Keep commits in little, once: what the archive has already it keeps."""
+    store = Archive(path)
+    first = max(start, store.newest + 1)
+    if first > base:
+        return
+    still = files_at(path, base).keys()
+    store.put([archived(v, read_commit(path, v), still) for v in range(first, base + 1)])
+
+
+def _swept(files: LogFiles, base: int, *, dry_run: bool) -> Cleaned:
+    """Remove what lies before the base; the base's own commit stays."""
+    old = [checkpoint_file(files.path, v) for v in files.checkpoints if v < base]
+    gone = sorted(v for v in files.commits if v < base)
+    old += [commit_file(files.path, v) for v in gone]
+    freed = 0
+    for file in old:
+        try:
+            freed += file.stat().st_size
+            if not dry_run:
+                file.unlink()
+        except FileNotFoundError:
+            continue
+    return Cleaned(base, len(gone), freed)
