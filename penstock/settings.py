@@ -39,6 +39,7 @@ class Settings:
     port_offset: int = 0
     jars: Path = field(default=Path())
     java_home: str | None = None
+    alert_url: str = ""  # where alerts of the DAGs are posted too; empty: only kept in a file
     containers: bool = False  # the services are containers (docker-compose.yml), not our processes
 
     @classmethod
@@ -56,6 +57,7 @@ class Settings:
             port_offset=_port_offset(env.get("PENSTOCK_PORT_OFFSET"), home),
             jars=Path(env.get("PENSTOCK_JARS", project / ".jars")).expanduser().resolve(),
             java_home=env.get("JAVA_HOME") or None,
+            alert_url=str(declared.get("alert_url", "")),
             containers=env.get("PENSTOCK_CONTAINERS") == "1",
         )
 
@@ -89,6 +91,16 @@ class Settings:
     @property
     def manifest(self) -> Path:
         return self.home / "manifest.json"
+
+    @property
+    def reports(self) -> Path:
+        """Pages of comparisons, one folder per release."""
+        return self.home / "reports"
+
+    @property
+    def sites(self) -> Path:
+        """Pages made for people, one folder per site; shown beside the Airflow UI."""
+        return self.home / "sites"
 
     # --- addresses ------------------------------------------------------------------------
     def host(self, service: str) -> str:
