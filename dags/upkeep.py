@@ -15,13 +15,18 @@ COMMON: dict[str, Any] = {
     "max_active_runs": 1,
     "tags": ["upkeep"],
 }
+LIGHT: dict[str, Any] = {
+    "retries": 2,  # the supervisor may just be starting
+    "retry_delay": timedelta(minutes=1),
+    "execution_timeout": timedelta(minutes=30),
+}
 
 
 @dag(schedule="*/10 * * * *", **COMMON)
 def reconcile_late() -> None:
     """Late rows are made to count: the windows they touch are computed again."""
 
-    @task(execution_timeout=timedelta(minutes=30))
+    @task(**LIGHT)
     def reconcile() -> Any:
         from penstock.airflow.operations import command
 
@@ -34,7 +39,7 @@ def reconcile_late() -> None:
 def audit_cdc() -> None:
     """Every table of change capture is compared with its Postgres table, at one moment."""
 
-    @task(execution_timeout=timedelta(minutes=30))
+    @task(**LIGHT)
     def audit() -> Any:
         from penstock.airflow.operations import audit_all
 

@@ -34,7 +34,9 @@ __all__ = [
 
 # `$` lets a trailing newline pass in Python; the look-ahead does not.
 _END = r"$(?!\n)"
-_WORDS = r"[^\W_][\w .,:()/#%+?!-]{2,399}"  # begins with a letter or a digit
+# Two words at least, the first begins with a letter or a digit; no path, no comment of a language.
+_WORD = r"[\w.,:()/#%+?!-]{0,60}"
+_WORDS = rf"(?![^\n]*(?:\.\.|//|--|\(\)))[^\W_]{_WORD}(?: [\w(#+]{_WORD}){{1,60}}"
 _NAME = r"[a-z_][a-z0-9_]{0,62}"
 _SIDE = rf"(?:old|new)\.{_NAME}"
 _NUMBER = r"-?\d{1,15}(?:\.\d{1,9})?"
@@ -153,7 +155,9 @@ def rollup() -> Param:
 def row_ids() -> Param:
     """Coordinates as `penstock quarantine list` shows them."""
     return _texts(
-        r"[\w][\w.\-/:]{0,199}", "Rows", "One row id per line; none means all rows of the table."
+        r"(?:[\w.-]{1,249}/[\w-]{1,64}/\d{1,9}/\d{1,19}|[0-9a-f]{16,128})",
+        "Rows",
+        "One row id per line; none means all rows of the table.",
     )
 
 

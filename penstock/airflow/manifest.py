@@ -67,8 +67,6 @@ def known(settings: Settings | None = None) -> Known:
 
 
 def _captured(entry: Entry, inputs: tuple[str, ...], streams: dict[str, Entry]) -> bool:
-    """A latest-per-key table over a stream of change capture."""
-    formats = [
-        ((streams[i].get("contract") or {}).get("format") or {}) for i in inputs if i in streams
-    ]
-    return entry.get("kind") == "latest" and any("debezium" in json.dumps(f) for f in formats)
+    """A table by key over a stream of change capture: what `penstock audit` can compare."""
+    formats = [(streams[i].get("contract") or {}).get("format") for i in inputs if i in streams]
+    return entry.get("kind") in ("latest", "history") and "debezium" in formats
