@@ -45,9 +45,9 @@ def quality() -> None:
     def boundary(layer: str, names: tuple[str, ...]) -> None:
         @task(task_id=layer, inlets=assets_of(names), outlets=[quality_asset(layer)], **HEAVY)
         def check() -> Any:
-            from penstock.airflow.operations import checked
+            from penstock.airflow.operations import checked_layer
 
-            return checked(get_current_context(), layer)
+            return checked_layer(get_current_context(), layer)
 
         check()
 
@@ -84,26 +84,33 @@ def marts() -> None:
     },
 )
 def export_olap() -> None:
-    """Live tables go to where analysts query, as net changes; not before quality says so."""
+    """Live tables go to where analysts query, as net changes; tables that fail quality stay."""
 
     @task(**HEAVY)
     def gate() -> Any:
-        from penstock.airflow.operations import checked
+        from penstock.airflow.operations import checked_layer
 
-        return checked(get_current_context(), "export")
+        return checked_layer(get_current_context(), "export")
 
     before = gate()
 
     def target(name: str) -> None:
-        @task(task_id=name, inlets=assets_of(KNOWN.tables), outlets=[export_asset(name)], **HEAVY)
+        @task(
+            task_id=name,
+            inlets=assets_of(KNOWN.tables),
+            outlets=[export_asset(name)],
+            trigger_rule="all_done",  # tables that failed are held and left out, the others go
+            **HEAVY,
+        )
         def export() -> Any:
-            from penstock.airflow.operations import chosen_tables, exported
+            from penstock.airflow.operations import exported
 
             context = get_current_context()
             if name not in context["params"]["targets"]:
                 raise AirflowSkipException("not asked for")
             full = context["params"]["full"]
-            return exported(context, chosen_tables(context), (name,), full=full)
+            chosen = known().require(context["params"]["tables"])
+            return exported(context, chosen, (name,), full=full)
 
         before >> export()
 

@@ -104,10 +104,10 @@ def reprocess() -> None:
         return releasing.abort(get_current_context(), staged, answer)
 
     @task(**HEAVY, execution_timeout=timedelta(hours=2))
-    def exports(promoted: Any) -> Any:
+    def exports() -> Any:
         from penstock.airflow.operations import exported
 
-        return exported(get_current_context(), list(promoted["tables"]))
+        return exported(get_current_context())
 
     @task(**HEAVY, execution_timeout=timedelta(hours=2))
     def marts() -> Any:
@@ -133,7 +133,7 @@ def reprocess() -> None:
     plan() >> built >> quality_gate(built) >> compared >> approval
     live = promote(built, approval.output)
     abort(built, approval.output)
-    live >> [exports(live), marts()]
+    live >> [exports(), marts()]
     verdict(built, live, watch(live))
 
 

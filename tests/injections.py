@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - attacks are not wrapped
 """Strings that people send who hope that somebody pastes them into a shell, a query or a page."""
 
 from __future__ import annotations

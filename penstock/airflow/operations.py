@@ -10,7 +10,7 @@ from airflow.sdk import Variable
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from penstock.airflow import tell
-from penstock.airflow.command import Answer, option, penstock
+from penstock.airflow.command import Answer, CommandRefused, option, penstock
 from penstock.airflow.days import day_of, interval_of, why_not
 from penstock.airflow.manifest import known
 from penstock.airflow.notes import note
@@ -22,7 +22,7 @@ __all__ = [
     "asked_of_stream",
     "audit_all",
     "checked",
-    "chosen_tables",
+    "checked_layer",
     "command",
     "days_of",
     "exported",
@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 Context = Mapping[str, Any]
+QUALITY_FAILED = 13  # exit code: a blocking check failed
 BACKFILL_TABLES = "penstock_backfill_tables"  # an Airflow variable: names, with commas between
 
 
@@ -50,12 +51,6 @@ def command(
 def asked_by(context: Context) -> str:
     """Who started the run; a schedule has no name."""
     return str(getattr(context["dag_run"], "triggering_user_name", None) or "Airflow")
-
-
-def chosen_tables(context: Context) -> list[str]:
-    """The tables of the form, if they are still live; none: all that are."""
-    found = known()
-    return found.require(context["params"]["tables"] or found.tables)
 
 
 # --- forms of one table ---------------------------------------------------------------------------
@@ -106,23 +101,35 @@ def asked_of_stream(context: Context) -> Any:
 
 
 # --- quality and exports --------------------------------------------------------------------------
-def checked(context: Context, boundary: str) -> Any:
-    """Expectations of the form's tables at a boundary; of that boundary's layer where it is one."""
-    names = chosen_tables(context)
-    if boundary in ("silver", "gold"):
-        names = [name for name in names if name.startswith(f"{boundary}.")]
-    if not names:
+def checked(context: Context, boundary: str, names: Sequence[str] = (), *more: str) -> Any:
+    """Expectations at a boundary, of these tables or of all it has; a blocking failure fails.
+
+    What failed, and where to look, is on the run's page either way.
+    """
+    told = penstock("quality", *names, f"--boundary={boundary}", *more, accept=(0, QUALITY_FAILED))
+    note(context, f"quality, {boundary}", tell.quality(told.result, Settings.load()))
+    if told.code:
+        raise CommandRefused(told.reason)
+    return tell.small(told.result)
+
+
+def checked_layer(context: Context, boundary: str) -> Any:
+    """The form's tables of one layer; all of it when none was chosen."""
+    asked = known().require(context["params"]["tables"])
+    names = [n for n in asked if boundary == "export" or n.startswith(f"{boundary}.")]
+    if asked and not names:
         raise AirflowSkipException(f"none of these tables is {boundary}")
-    return command(context, f"quality, {boundary}", "quality", *names, f"--boundary={boundary}")
+    return checked(context, boundary, names)
 
 
 def exported(
     context: Context,
-    names: Sequence[str],
+    names: Sequence[str] = (),
     targets: Sequence[str] = ("duckdb", "clickhouse"),
     *,
     full: bool = False,
 ) -> Any:
+    """These tables, or all that are exported; what did not change costs next to nothing."""
     told = {}
     for target in targets:
         options = [option("to", target), *(["--full"] if full else [])]

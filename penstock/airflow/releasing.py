@@ -19,7 +19,7 @@ from penstock.airflow.command import CommandFailed, CommandRefused, option, pens
 from penstock.airflow.manifest import known
 from penstock.airflow.notes import note
 from penstock.airflow.notify import alert
-from penstock.airflow.operations import asked_by
+from penstock.airflow.operations import asked_by, checked
 from penstock.airflow.watch import breaches
 from penstock.runtime import heartbeat
 from penstock.settings import Settings
@@ -67,9 +67,7 @@ def stage(context: Context) -> dict[str, Any]:
 
 def gate(context: Context, staged: Mapping[str, Any]) -> Any:
     """Quality of the candidates; a blocking failure stops here, before anybody is asked."""
-    answer = penstock("quality", *staged["tables"], "--boundary=promote", "--at=candidate")
-    note(context, "quality", tell.rows_of(answer.result))
-    return tell.small(answer.result)
+    return checked(context, "promote", staged["tables"], "--at=candidate")
 
 
 def compare(context: Context, staged: Mapping[str, Any]) -> dict[str, Any]:

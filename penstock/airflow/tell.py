@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.settings import Settings
 
-__all__ = ["comparison", "plan", "rows_of", "small", "staged", "swap", "url_of"]
+__all__ = ["comparison", "plan", "quality", "rows_of", "small", "staged", "swap", "url_of"]
 
 _MOST = 12
 _LONGEST = 200
@@ -55,6 +55,18 @@ def comparison(told: Mapping[str, Any], settings: Settings) -> str:
         lines.append(f"{one['table']}: {'within' if one['within'] else 'NOT within'}; {counts}")
     lines.append(f"Report: {url_of(settings, told['page'])}")
     return "\n".join(lines)
+
+
+def quality(told: Mapping[str, Any] | None, settings: Settings) -> str:
+    """Which checks of which table failed, and where to look."""
+    if not told:
+        return "nothing was checked"
+    failures = told.get("failures") or {}
+    lines = [f"{table}: FAILED {', '.join(names)}" for table, names in failures.items()]
+    fine = [t["table"] for t in told.get("tables", []) if t["table"] not in failures]
+    lines += [f"passed: {', '.join(fine)}"] if fine else []
+    lines += [f"{one['table']}: its suite is broken" for one in told.get("broken", [])]
+    return "\n".join([*lines, f"Data Docs: {url_of(settings, told.get('site') or '')}"])
 
 
 def swap(told: Mapping[str, Any]) -> str:

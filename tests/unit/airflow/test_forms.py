@@ -21,7 +21,10 @@ GOOD: dict[str, list[Any]] = {
     "expected": [
         [],
         ["new.readings < old.readings => calibration is left out"],
-        ["old.a is null and new.b >= 10 => new rows", "new.side = 'buy' or old.x <> -1.5 => other sides"],
+        [
+            "old.a is null and new.b >= 10 => new rows",
+            "new.side = 'buy' or old.x <> -1.5 => other sides",
+        ],
     ],
     "rollup": ["", "sensor_id => sum(readings) as readings", "a, b => min(c) as d, count(e) as f"],
     "rows": [[], ["trades/2a_bc-D/0/17", "9f86d081884c7d659a2feaa0c55ad015"]],
