@@ -61,7 +61,30 @@ def test_a_stranger_sees_nothing(client) -> None:
         shown = client.get(path, headers={"accept": "text/html"})
         assert shown.status_code == 303, path
         assert shown.headers["location"].startswith("/auth/login?next="), path
-            assert "secret" not in answer.text.replace("no such page", "")
+
+
+HIDDEN = (
+    "/sites/quality/link.html",
+    "/sites/%2e%2e/secret.html",
+    "/secrets/kafka-admin",
+    "/sites/quality/..%2f..%2fsecret.html",
+    "/reports/none.html",
+)
+
+
+def test_who_is_logged_in_sees_pages_that_keep_to_themselves(client) -> None:
+    from airflow.api_fastapi.core_api.security import get_user
+
+    app.dependency_overrides[get_user] = lambda: "somebody"
+    try:
+        page = client.get("/sites/quality/")
+        assert (page.status_code, page.text) == (200, "docs")
+        policy = page.headers["content-security-policy"]
+        assert "connect-src http://testserver/sites/quality/;" in policy
+        assert page.headers["x-content-type-options"] == "nosniff"
+        assert client.get("/sites/quality").status_code == 307
+        for path in HIDDEN:
+            assert client.get(path).status_code == 404, path
         assert "quality" in client.get("/").text
     finally:
         app.dependency_overrides.clear()
