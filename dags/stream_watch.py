@@ -1,11 +1,18 @@
-"""Is everything still flowing? Shows heartbeat, state and lag of every stream once a minute."""
+"""Is everything still flowing? Once a minute: heartbeat, lag, watermarks, quarantine, outcomes.
+
+What wants looking at is told once, through `penstock.airflow.notify`; a stream that has work and
+does none is restarted by the supervisor. Tables that moved are reported as asset events, at most
+every five minutes each: marts, exports and quality follow these.
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import dag, task
+from airflow.sdk import AssetAlias, dag, task
+
+MOVED = AssetAlias("tables that moved")
 
 
 @dag(
@@ -18,14 +25,18 @@ from airflow.sdk import dag, task
     doc_md=__doc__,
 )
 def stream_watch() -> None:
-    @task
-    def heartbeat() -> dict[str, Any]:
+    @task(outlets=[MOVED])
+    def look(*, outlet_events: Any) -> dict[str, Any]:
         """Fails when the supervisor has not been heard of for 15 seconds."""
-        from penstock.airflow import watch_streams
+        from penstock.airflow import asset_of
+        from penstock.airflow.watch import watch
 
-        return watch_streams()
+        found = watch()
+        for table, version in found.moved.items():
+            outlet_events[MOVED].add(asset_of(table), extra={"version": version})
+        return {"problems": found.every, "restarted": found.restarts, "moved": found.moved}
 
-    heartbeat()
+    look()
 
 
 stream_watch()

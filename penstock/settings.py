@@ -39,6 +39,7 @@ class Settings:
     port_offset: int = 0
     jars: Path = field(default=Path())
     java_home: str | None = None
+    alert_url: str = ""  # where alerts of the DAGs are posted too; empty: only kept in a file
     containers: bool = False  # the services are containers (docker-compose.yml), not our processes
     export_tables: tuple[str, ...] = ("gold.*",)  # what `penstock export` takes if told nothing
     clickhouse_url: str | None = None  # None: the embedded one
@@ -60,6 +61,7 @@ class Settings:
             port_offset=_port_offset(env.get("PENSTOCK_PORT_OFFSET"), home),
             jars=Path(env.get("PENSTOCK_JARS", project / ".jars")).expanduser().resolve(),
             java_home=env.get("JAVA_HOME") or None,
+            alert_url=str(declared.get("alert_url", "")),
             containers=env.get("PENSTOCK_CONTAINERS") == "1",
             export_tables=tuple(export.get("tables", ("gold.*",))),
             clickhouse_url=env.get("PENSTOCK_CLICKHOUSE_URL") or export.get("clickhouse"),
@@ -98,8 +100,13 @@ class Settings:
         return self.home / "manifest.json"
 
     @property
+    def reports(self) -> Path:
+        """Pages of comparisons, one folder per release."""
+        return self.home / "reports"
+
+    @property
     def sites(self) -> Path:
-        """Static pages, each in a folder of its own with an index.html: quality, ..."""
+        """Pages made for people, one folder per site; shown beside the Airflow UI."""
         return self.home / "sites"
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import tempfile
@@ -17,6 +18,10 @@ from penstock.platform.stack import Stack
 from penstock.runtime.bundle import Bundle
 from penstock.settings import Settings
 from tests.live import FRAGILE, Feed, Supervised
+
+# Airflow writes to its home as soon as it is imported: not to the home of whoever runs the tests.
+os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="penstock-airflow-")
+atexit.register(shutil.rmtree, os.environ["AIRFLOW_HOME"], ignore_errors=True)
 
 PROJECT = Path(__file__).resolve().parents[1]
 _TEST_OFFSET = int(

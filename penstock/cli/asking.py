@@ -14,10 +14,35 @@ from penstock.runtime import heartbeat
 from penstock.runtime.registry import Registry, Task
 from penstock.settings import Settings
 
-__all__ = ["TIMED", "ask", "known_table", "live_tables", "manifest", "require_supervisor"]
+__all__ = [
+    "TIMED",
+    "ask",
+    "known_table",
+    "live_tables",
+    "manifest",
+    "on_behalf",
+    "require_supervisor",
+    "who",
+]
 
 TIMED = ("window", "session", "sliding", "interval_join")  # kinds that have late rows
 _LOOK = 0.3
+_LONGEST_NAME = 100
+
+on_behalf = click.option(
+    "--as", "behalf", metavar="NAME", help="On whose behalf; kept beside the account that types."
+)
+
+
+def who(behalf: str | None = None) -> str:
+    """In whose name something is done: the account's, and before it the one it is done for."""
+    account = getpass.getuser()
+    if behalf is None:
+        return account
+    name = behalf.strip()
+    if not name or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise UsageError("--as is no name.", remedy=f"Give up to {_LONGEST_NAME} letters.")
+    return f"{name} (through {account})"
 
 
 def manifest(settings: Settings) -> dict[str, Any]:

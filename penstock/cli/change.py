@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import getpass
 import json
 import re
 import sys
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.asking import ask
+from penstock.cli.asking import ask, on_behalf, who
 from penstock.cli.show import print_rows, size
 from penstock.errors import QualityFailed, UsageError
 from penstock.settings import Settings
@@ -114,6 +113,7 @@ def _time(seconds: float) -> str:
 @click.option("--status", is_flag=True, help="Only show how candidates are doing.")
 @click.option("--pause", "pace", flag_value="pause", help="Let the table's candidate rest.")
 @click.option("--resume", "pace", flag_value="resume", help="Let it go on.")
+@on_behalf
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def stage(  # noqa: PLR0917 - one argument per option
     table: str | None,
@@ -124,14 +124,15 @@ def stage(  # noqa: PLR0917 - one argument per option
     no_wait: bool,
     status: bool,
     pace: str | None,
+    behalf: str | None,
     as_json: bool,
 ) -> None:
     """Build a candidate beside what is live, and let it catch up.
 
     Everything that has to go live together is staged together. The history is computed at a
     pinned version of the input, piece by piece; run the command again after an interruption and it
-    goes on where it was. Then the candidate follows its input like any other table. Nobody who
-    reads live tables notices.
+    goes on where it was; run it again meanwhile and it waits for the one that builds. Then the
+    candidate follows its input like any other table. Nobody who reads live tables notices.
 
     States: building, catching-up, ready, paused, failed.
 
@@ -155,7 +156,7 @@ def stage(  # noqa: PLR0917 - one argument per option
             raise UsageError("name a table that has a candidate.", remedy="penstock stage --status")
     elif not status:
         begin = begin_at(since, dt.datetime.now(dt.UTC))
-        request = Request(table, begin, partial, share, getpass.getuser(), why)
+        request = Request(table, begin, partial, share, who(behalf), why)
         _staged(settings, registry, request, wait=not no_wait, quiet=as_json)
     found = statuses(settings, registry)
     if as_json:
@@ -189,8 +190,8 @@ class Shown:
     """One line that is written over on a terminal, a line now and then elsewhere."""
 
     def __init__(self, quiet: bool) -> None:
-        self._quiet = quiet
         self._terminal = sys.stderr.isatty()
+        self._quiet = quiet and self._terminal  # whoever keeps a log wants to see how far it is
         self._last = ""
 
     def built(self, table: str, progress: Progress) -> None:
@@ -349,8 +350,8 @@ def _show_comparison(told: dict[str, Any]) -> None:
         click.echo("Next: penstock promote --why '...'")
 
 
-def releases_of(*, quiet: bool) -> Any:
-    """Releases of this stack, on behalf of whoever types."""
+def releases_of(*, quiet: bool, behalf: str | None = None) -> Any:
+    """Releases of this stack, in the name of whoever types, or of whom that is done for."""
     from penstock.reprocess.release import Releases
     from penstock.runtime.registry import Registry
 
@@ -361,4 +362,4 @@ def releases_of(*, quiet: bool) -> Any:
     def through_supervisor(table: str, verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
         return ask(settings, table, verb, arguments, quiet=quiet)
 
-    return Releases(settings, registry, through_supervisor, getpass.getuser())
+    return Releases(settings, registry, through_supervisor, who(behalf))

@@ -112,11 +112,14 @@ def status(as_json: bool) -> None:
     stack = _stack()
     services = stack.status()
     flows = streams(stack.settings) if _runs(services, "postgres") else []
+    pages = _pages(stack.settings) if _runs(services, "airflow") else {}
     if as_json:
         body = {"home": str(stack.settings.home), "services": [asdict(s) for s in services]}
-        click.echo(json.dumps(body | {"streams": flows}, default=str))
+        click.echo(json.dumps(body | {"streams": flows, "pages": pages}, default=str))
     else:
         _show(services, flows)
+        for name, address in pages.items():
+            click.echo(f"{name:<12}{address}")
     states = {service.state for service in services} - {"stopped"}
     sys.exit(0 if states == {"running"} else 7)
 
@@ -150,6 +153,17 @@ def doctor(as_json: bool) -> None:
 def _interrupted(text: str) -> None:
     click.echo(f"\nInterrupted. {text}", err=True)
     sys.exit(130)
+
+
+def _pages(settings: Settings) -> dict[str, str]:
+    """What was made for people to look at, and where: beside the Airflow UI, with its login."""
+    base = f"{settings.airflow_url}/penstock"
+    titles = {"quality": "Data Docs", "dbt": "dbt docs"}
+    found = {
+        titles.get(site.parent.name, site.parent.name): f"{base}/sites/{site.parent.name}/"
+        for site in sorted(settings.sites.glob("*/index.html"))
+    }
+    return found | ({"reports": f"{base}/"} if settings.reports.is_dir() else {})
 
 
 def _runs(services: Sequence[Any], name: str) -> bool:

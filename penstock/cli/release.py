@@ -9,7 +9,14 @@ from typing import Any
 
 import click
 
-from penstock.cli.asking import ask, known_table, manifest, require_supervisor
+from penstock.cli.asking import (
+    ask,
+    known_table,
+    manifest,
+    on_behalf,
+    require_supervisor,
+    who,
+)
 from penstock.cli.change import releases_of
 from penstock.cli.show import print_rows, size
 from penstock.errors import UsageError
@@ -37,6 +44,7 @@ __all__ = [
               help="Promote although a blocking check of a candidate fails.")  # fmt: skip
 @click.option("--keep-warm", default="24 hours", show_default=True,
               help="How long the old revision stays fed; or 'always'.")  # fmt: skip
+@on_behalf
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def promote(  # noqa: PLR0917 - one argument per option
     table: str | None,
@@ -44,6 +52,7 @@ def promote(  # noqa: PLR0917 - one argument per option
     accept: str | None,
     accept_quality: str | None,
     keep_warm: str,
+    behalf: str | None,
     as_json: bool,
 ) -> None:
     """Let live tables show their candidates: one commit per table, no data copied.
@@ -64,7 +73,8 @@ def promote(  # noqa: PLR0917 - one argument per option
         keep = None if keep_warm == "always" else parse_duration(keep_warm)
     except ValueError as error:
         raise UsageError(f"--keep-warm: {error}") from None
-    told = releases_of(quiet=as_json).promote(
+    releases = releases_of(quiet=as_json, behalf=behalf)
+    told = releases.promote(
         table, why=why, accept=accept, accept_quality=accept_quality, keep_warm=keep
     )
     _show_swap(told, as_json)
@@ -75,8 +85,9 @@ def promote(  # noqa: PLR0917 - one argument per option
 @click.command()
 @click.argument("table", required=False)
 @click.option("--why", required=True, help="Why; kept in the commit.")
+@on_behalf
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def rollback(table: str | None, why: str, as_json: bool) -> None:
+def rollback(table: str | None, why: str, behalf: str | None, as_json: bool) -> None:
     """Let live tables show again what they showed before the last release.
 
     The old revision was fed all the time: nothing that arrived since is lost.
@@ -85,7 +96,7 @@ def rollback(table: str | None, why: str, as_json: bool) -> None:
     Example:
       penstock rollback gold.sensor_5m --why 'the plant needs calibration readings after all'
     """
-    _show_swap(releases_of(quiet=as_json).rollback(table, why=why), as_json)
+    _show_swap(releases_of(quiet=as_json, behalf=behalf).rollback(table, why=why), as_json)
 
 
 def _show_swap(told: dict[str, Any], as_json: bool) -> None:
@@ -258,7 +269,9 @@ def repair(table: str, why: str, as_json: bool) -> None:
 @click.command()
 @click.argument("table")
 @click.option("--why", required=True, help="The reason; shown to whoever asks.")
-def hold(table: str, why: str) -> None:
+@on_behalf
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def hold(table: str, why: str, behalf: str | None, as_json: bool) -> None:
     """Let a live table stand still while its revision goes on.
 
     \b
@@ -272,13 +285,17 @@ def hold(table: str, why: str) -> None:
     known_table(settings, table)
     registry = Registry(settings)
     registry.create()
-    Staging(registry).hold(table, why, getpass.getuser())
-    click.echo(f"{table} is held. To let it go on: penstock release {table}")
+    Staging(registry).hold(table, why, who(behalf))
+    if as_json:
+        click.echo(json.dumps({"table": table, "held": True}))
+    else:
+        click.echo(f"{table} is held. To let it go on: penstock release {table}")
 
 
 @click.command()
 @click.argument("table")
-def release(table: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def release(table: str, as_json: bool) -> None:
     """Let a held live table go on; it shows everything that came meanwhile.
 
     \b
@@ -295,4 +312,4 @@ def release(table: str) -> None:
     require_supervisor(settings, f"{table} stays held.")  # a guard would hold it again at start
     if not Staging(registry).release(table):
         raise UsageError(f"{table} is not held.", remedy="See `penstock status`.")
-    click.echo(f"{table} goes on.")
+    click.echo(json.dumps({"table": table, "held": False}) if as_json else f"{table} goes on.")

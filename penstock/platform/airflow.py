@@ -34,6 +34,7 @@ class Airflow(Service):
             home=self.etc,
             dags=self.settings.project / "dags",
             logs=self.settings.logs / "airflow",
+            lineage=self.settings.home / "lineage" / "events.jsonl",
             port=self.port(),
             postgres_port=self.settings.port("postgres"),
             password=secret("postgres-airflow"),
@@ -56,7 +57,10 @@ class Airflow(Service):
 
     def prepare(self, report: Report) -> None:
         private_folder(self.settings.logs / "airflow")
-        write_private(self._passwords, json.dumps({"admin": self.settings.secret("airflow-admin")}))
+        (self.settings.home / "lineage").mkdir(parents=True, exist_ok=True)
+        users = {"admin": "airflow-admin", "penstock": "airflow-tasks"}
+        passwords = {user: self.settings.secret(name) for user, name in users.items()}
+        write_private(self._passwords, json.dumps(passwords))
 
     def ready(self) -> bool:
         """All components are healthy, and tasks can be run.

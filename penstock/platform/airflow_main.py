@@ -6,8 +6,9 @@ those pages. Its parent also leaves its children behind when it is told to stop;
 them along.
 
 **How it works.** Nothing is done before the forks that could not be shared: no connection is
-opened, no thread started. The schema is migrated first, in a fork of its own. A component that
-ends by itself is started again, after a pause that doubles.
+opened, no thread started. The schema is migrated first, in a fork of its own, and the pool is made
+that lets one task at a time start a JVM. A component that ends by itself is started again, after a
+pause that doubles.
 
 **What it does not do.** Workers on other machines: this is the embedded Airflow only.
 """
@@ -35,9 +36,15 @@ COMPONENTS: tuple[tuple[str, ...], ...] = (
     ("dag-processor",),
     ("triggerer", "--skip-serve-logs"),
 )
+# What has to be there before they start, each in a fork of its own.
+STEPS: tuple[tuple[str, ...], ...] = (
+    ("db", "migrate"),
+    ("pools", "set", "jvm", "1", "Whatever starts a JVM: two at once do not fit this machine."),
+)
 _SHARED = (
     "airflow.cli.cli_parser",
     "airflow.cli.commands.db_command",
+    "airflow.cli.commands.pool_command",
     "airflow.cli.commands.api_server_command",
     "airflow.cli.commands.scheduler_command",
     "airflow.cli.commands.dag_processor_command",
@@ -54,6 +61,8 @@ _SHARED = (
     "airflow.sdk.execution_time.task_runner",
     "airflow.providers.standard.operators.python",
     "airflow.providers.standard.decorators.python",
+    "airflow.providers.standard.operators.hitl",
+    "airflow.providers.openlineage.plugins.listener",
 )
 _LONGEST_PAUSE = 30.0
 
@@ -139,10 +148,11 @@ def main() -> None:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()  # the collector would otherwise touch, and so copy, every shared page
-    _, status = os.waitpid(_fork(("db", "migrate")), 0)
-    if status:
-        _say("ERROR the database of Airflow could not be brought up to date")
-        sys.exit(1)
+    for step in STEPS:
+        _, status = os.waitpid(_fork(step), 0)
+        if status:
+            _say(f"ERROR `airflow {' '.join(step[:2])}` failed: the database is not as it must be")
+            sys.exit(1)
     family = _Family()
     signal.signal(signal.SIGTERM, family.stop)
     signal.signal(signal.SIGINT, family.stop)

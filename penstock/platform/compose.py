@@ -39,7 +39,7 @@ KAFKA_LIBRARIES = "/opt/kafka/libs/*"  # in the image of Kafka
 # What a service reads by itself while it runs; all else is in its files.
 READS = {
     "postgres": (f"postgres-{POSTGRES_SUPERUSER}",),
-    "airflow": ("airflow-admin", "postgres-penstock"),
+    "airflow": ("airflow-admin", "airflow-tasks", "postgres-penstock"),
     "supervisor": ("kafka-supervisor", "postgres-penstock"),
     "demo": ("kafka-demo-producer",),
 }

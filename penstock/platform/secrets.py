@@ -36,7 +36,7 @@ def secret_names(spec: PlatformSpec) -> dict[str, Callable[[], str]]:
     passwords += ["kafka-controller", "connect-rest"]
     passwords += [f"postgres-{role.name}" for role in spec.roles]
     passwords += [f"postgres-{POSTGRES_SUPERUSER}"]
-    passwords += ["airflow-admin", "airflow-jwt", "airflow-secret"]
+    passwords += ["airflow-admin", "airflow-tasks", "airflow-jwt", "airflow-secret"]
     return dict.fromkeys(passwords, _password) | {"airflow-fernet": _fernet_key}
 
 

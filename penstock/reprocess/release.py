@@ -100,7 +100,7 @@ class Releases:
     def _kept(
         self, told: dict[str, Any], release: str, at: dt.datetime, pins: Mapping[str, Any]
     ) -> dict[str, Any]:
-        folder = self.settings.home / "reports" / release
+        folder = self.settings.reports / release
         folder.mkdir(parents=True, exist_ok=True)
         page = folder / f"{at:%H%M%S}.html"
         told["page"], told["json"] = str(page), str(page.with_suffix(".json"))

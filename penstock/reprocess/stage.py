@@ -20,6 +20,7 @@ from penstock.errors import NotRunning, PenstockError, UsageError, in_a_line
 from penstock.model.duration import parse_duration
 from penstock.model.names import TableName
 from penstock.model.windows import Session, Timed
+from penstock.reprocess.building import building, progress_of
 from penstock.reprocess.history import HistoryBuilder, Pinned, Progress, how_built
 from penstock.reprocess.plan import selection
 from penstock.reprocess.status import Status, statuses
@@ -109,9 +110,15 @@ class Stager:
         self._require_history(tree, request)
         release = f"{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
         names = {n: self.free_name(n, tree.found.revisions[n]) for n in tree.chosen}
-        self.staging.add(
-            [self._candidate(tree, name, names, release, request) for name in tree.chosen]
-        )
+        candidates = [self._candidate(tree, name, names, release, request) for name in tree.chosen]
+        try:
+            self.staging.add(candidates)
+        except UsageError:  # perhaps the same command, typed twice, was a moment faster elsewhere
+            now = {c.table: c for c in self.staging.candidates()}
+            same = {t: fingerprint_of(now[t].revision) for t in wanted if t in now} == wanted
+            if not same or staged.keys() & wanted.keys():
+                raise
+            return self._resumed([now[table] for table in wanted], request)
         return release
 
     def _resumed(self, staged: list[Candidate], request: Request) -> str:
@@ -230,7 +237,22 @@ class Stager:
 
     # --- building ---------------------------------------------------------------------------
     def build(self, release: str, tell: Callable[[str, Progress], None]) -> None:
-        """Build the histories of a release, each after those it reads."""
+        """Build the histories of a release, each after those it reads.
+
+        One process builds a release. Another that is asked to waits, shows what the first has
+        told, and goes on where that one was if it ends too early.
+        """
+        mine = building(self.settings, release)
+        while not mine.taken():
+            for candidate in self.staging.candidates(release):
+                progress = progress_of(candidate.told)
+                if candidate.build == Build.BUILDING and progress is not None:
+                    tell(candidate.table, progress)
+            time.sleep(_LOOK)
+        with mine:
+            self._build_all(release, tell)
+
+    def _build_all(self, release: str, tell: Callable[[str, Progress], None]) -> None:
         known = {(r.table, r.revision): r for r in self.registry.revisions()}
         for candidate in self.staging.candidates(release):
             if candidate.how != How.BATCH or candidate.build == Build.BUILT:

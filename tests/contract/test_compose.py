@@ -357,8 +357,8 @@ def test_a_service_can_read_only_its_own_secrets(written: Settings, spec: Platfo
         "kafka": {"kafka-admin", "kafka-controller"},
         "registry": {"postgres-registry"},
         "connect": {"kafka-connect", "connect-rest", "postgres-debezium"},
-        "airflow": {"postgres-airflow", "postgres-penstock", "airflow-admin", "airflow-jwt",
-                    "airflow-secret", "airflow-fernet"},
+        "airflow": {"postgres-airflow", "postgres-penstock", "airflow-admin", "airflow-tasks",
+                    "airflow-jwt", "airflow-secret", "airflow-fernet"},
         "supervisor": {"kafka-supervisor", "postgres-penstock"},
         "demo": {"kafka-demo-producer"},
     }  # fmt: skip

@@ -1,0 +1,49 @@
+"""A person decides whether candidates go live: asked in the UI, answered there, and remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+__all__ = ["Approval"]
+
+
+class Approval(ApprovalOperator):
+    """Approve leads to one task, reject to the other; no answer in time leads to neither.
+
+    How long to wait is a field of the form, so it is known only when the task runs. A timeout fails
+    the task for good: the candidates stay, and starting `reprocess` again goes on with them.
+    """
+
+    def __init__(self, *, approved: str, rejected: str, hours_param: str, **more: Any) -> None:
+        super().__init__(**more)
+        self.approved = approved
+        self.rejected = rejected
+        self.hours_param = hours_param
+
+    def execute(self, context: Any) -> Any:
+        self.response_timeout = timedelta(hours=float(context["params"][self.hours_param]))
+        return super().execute(context)
+
+    def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
+        if event.get("error_type") == "timeout":
+            raise AirflowFailException(
+                "nobody answered in time. The candidates are kept: start reprocess again to go on "
+                "with them, or abort them with `penstock abort`."
+            )
+        told = HITLOperator.execute_complete(self, context, event)
+        yes = self.APPROVE in told["chosen_options"]
+        other = self.rejected if yes else self.approved
+        self.skip(ti=context["ti"], tasks=[context["task"].dag.get_task(other)])
+        return {"approved": yes, "who": _name(told["responded_by_user"])}
+
+
+def _name(user: Any) -> str:
+    """The name of who answered, whichever way Airflow gives it."""
+    if isinstance(user, Mapping):
+        return str(user.get("name") or user.get("id") or "somebody")
+    return str(getattr(user, "name", None) or user or "somebody")

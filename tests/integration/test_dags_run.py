@@ -1,0 +1,151 @@
+"""DAGs run for real: `dag.test()` on the embedded platform, questions answered through the API."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from penstock.cli import COMMANDS
+from penstock.platform.stack import Stack
+from penstock.runtime.registry import Registry
+from penstock.runtime.staging import Staging
+from tests.airflow_world import FORMS, Runner, attacks
+from tests.live import Feed, Supervised, wait_for
+
+pytestmark = [pytest.mark.platform, pytest.mark.timeout(1500)]
+
+GOLD = "gold.stock_stats"
+EDIT = ('F.count(F.lit(1)).alias("trades"),',
+        'F.count(F.lit(1)).alias("trades"),\n        F.max("size").alias("largest"),')  # fmt: skip
+# Exports and marts need more than this light stack; they have tests of their own.
+DONE = "exports|marts" + ("" if "quality" in COMMANDS else "|quality_gate|verdict")
+YESTERDAY = dt.datetime.now(dt.UTC).date() - dt.timedelta(days=1)
+
+
+class World:
+    def __init__(self, stack: Stack, project: Path) -> None:
+        self.settings = replace(stack.settings, project=project)
+        self.supervised = Supervised(self.settings)
+        self.feed = Feed(stack.settings)
+        self.stopping = threading.Event()
+
+    def start(self) -> None:
+        noon = dt.datetime.combine(YESTERDAY, dt.time(12), dt.UTC)
+        for number in range(20):  # rows of a day that is over, before any of today
+            self.feed.send(f"T{number % 3}", at=noon + dt.timedelta(seconds=number))
+        self.feed.flush()
+        self.supervised.start()
+        wait_for("yesterday in silver", lambda: self.rows("silver", "trades") >= 20)
+        threading.Thread(target=self.traffic, daemon=True).start()
+
+    def traffic(self) -> None:
+        number = 0
+        while not self.stopping.wait(0.2):
+            number += 1
+            self.feed.send(f"T{number % 7}", size=number % 50)
+
+    def rows(self, layer: str, name: str) -> int:
+        path = self.settings.warehouse / layer / name
+        return DeltaTable(str(path)).to_pyarrow_table().num_rows
+
+    @property
+    def staging(self) -> Staging:
+        return Staging(Registry(self.settings))
+
+
+@pytest.fixture(scope="module")
+def world(base_settings, test_project, tmp_path_factory) -> Iterator[World]:
+    project = tmp_path_factory.mktemp("dags") / "project"
+    shutil.copytree(test_project, project)
+    (project / "spark_jobs" / "fragile.py").unlink()
+    with tempfile.TemporaryDirectory(prefix="penstock-dags-") as folder:
+        offset = base_settings.port_offset + 1600
+        stack = Stack(replace(base_settings, home=Path(folder).resolve(), port_offset=offset))
+        world = None
+        try:
+            stack.up(only=["postgres", "kafka", "registry"])
+            world = World(stack, project)
+            world.start()
+            wait_for("windows", lambda: world.rows("gold", "stock_stats") > 30)
+            module = project / "spark_jobs" / "gold" / "stock_stats.py"
+            text = module.read_text()
+            assert EDIT[0] in text
+            module.write_text(text.replace(*EDIT))
+            yield world
+        finally:
+            if world is not None:
+                world.stopping.set()
+                world.supervised.kill_all()
+            stack.down()
+
+
+@pytest.fixture(scope="module")
+def airflow(world: World, project: Path) -> Iterator[Runner]:
+    runner = Runner(replace(world.settings, project=project), world.settings.project)
+    yield runner
+    runner.stop()
+
+
+def form(**more: object) -> dict[str, object]:
+    asked = {"tables": [GOLD], "reason": "largest trade asked for", "threshold": 1.0}
+    return {**asked, "watch_minutes": 0, "most_behind": 10_000, **more}
+
+
+def test_the_api_refuses_what_is_no_form(airflow: Runner) -> None:
+    for dag, conf in FORMS.items():
+        assert airflow.ask(trigger=dag, conf=conf)["status"] == 200, dag
+    passed = []
+    for dag, field, value in attacks(per_field=6):
+        told = airflow.ask(trigger=dag, conf={**FORMS[dag], field: value})
+        if told["status"] not in (400, 422):
+            passed.append((dag, field, value, told["status"]))
+    assert passed == []
+
+
+def test_rejected_candidates_are_given_up(world: World, airflow: Runner) -> None:
+    before = DeltaTable(str(world.settings.warehouse / "gold" / "stock_stats")).schema()
+    told = airflow.ask(dag="reprocess", conf=form(), answer="Reject", done=DONE)
+    assert told["tasks"]["approval"] == "success", told
+    assert told["tasks"]["abort"] == "success"
+    assert told["tasks"]["promote"] == "skipped"
+    assert told["state"].endswith("success")
+    assert world.staging.candidates() == []
+    assert world.staging.promotions() == []
+    assert DeltaTable(str(world.settings.warehouse / "gold" / "stock_stats")).schema() == before
+
+
+def test_approved_candidates_go_live_in_the_name_of_who_approved(
+    world: World, airflow: Runner
+) -> None:
+    told = airflow.ask(dag="reprocess", conf=form(), answer="Approve", done=DONE)
+    assert told["tasks"]["promote"] == "success", told
+    assert told["tasks"]["abort"] == "skipped"
+    assert told["tasks"]["watch"] == "success"
+    (done,) = world.staging.promotions(GOLD)
+    assert done.who.startswith("tester (through ")
+    assert done.why == "largest trade asked for"
+    live = DeltaTable(str(world.settings.warehouse / "gold" / "stock_stats"))
+    assert "largest" in [field.name for field in live.schema().fields]
+    reports = list((world.settings.home / "reports").rglob("*.html"))
+    assert reports
+
+
+def test_a_day_is_computed_again_and_an_open_one_skipped(world: World, airflow: Runner) -> None:
+    before = world.rows("gold", "stock_stats")
+    conf = {"tables": [GOLD], "reason": "a day again"}
+    told = airflow.ask(dag="backfill", conf={**conf, "day": str(YESTERDAY)})
+    assert told["tasks"]["recompute[0]"] == "success", told
+    assert world.rows("gold", "stock_stats") >= before
+    today = str(dt.datetime.now(dt.UTC).date())
+    told = airflow.ask(dag="backfill", conf={**conf, "day": today})
+    assert told["tasks"]["recompute[0]"] == "skipped", told
+    told = airflow.ask(dag="backfill", conf={})
+    assert told["tasks"]["which"] == "skipped", told

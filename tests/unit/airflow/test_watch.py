@@ -1,0 +1,119 @@
+"""What is alerted about, restarted and reported as moved, look after look."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+from penstock.airflow.manifest import Known
+from penstock.airflow.notify import alert
+from penstock.airflow.watch import Seen, breaches, judge
+from penstock.settings import Settings
+
+KNOWN = Known(
+    Path(), ("bronze.trades",), ("silver.trades", "gold.stats"),
+    revisions={"silver.trades": "aaa", "gold.stats": "ccc"},
+)  # fmt: skip
+NOW = dt.datetime(2026, 11, 17, 12, tzinfo=dt.UTC).timestamp()
+
+
+def stream(name: str = "gold.stats@ccc", **more: Any) -> dict[str, Any]:
+    return {"stream": name, "state": "running", "behind": 0, "version": 7, "idle_seconds": 1,
+            "quarantined": 0, "failures": 0, **more}  # fmt: skip
+
+
+def problems(*streams: dict[str, Any], seen: Seen | None = None, now: float = NOW) -> set[str]:
+    return set(judge(streams, KNOWN, seen or Seen(), now).problems)
+
+
+def test_a_healthy_stream_is_no_news() -> None:
+    fresh = dt.datetime.fromtimestamp(NOW - 30, dt.UTC).isoformat()
+    assert problems(stream(), stream("bronze.trades"), stream(watermark=fresh)) == set()
+
+
+def test_each_kind_of_trouble_is_told() -> None:
+    old = dt.datetime.fromtimestamp(NOW - 3600, dt.UTC).isoformat()
+    cases = {
+        "parked": stream(state="parked", error="x"),
+        "broken": stream(state="broken"),
+        "failing": stream(state="waiting", failures=9),
+        "lag": stream(behind=10_000),
+        "stuck": stream(behind=3, idle_seconds=1000),
+        "watermark": stream(watermark=old),
+        "alarm": stream(alarm="all rows went to quarantine"),
+    }
+    for word, case in cases.items():
+        assert problems(case) == {f"{word}:gold.stats@ccc"}, word
+    assert problems(stream(state="waiting", failures=1)) == set(), "it is tried again by itself"
+    assert problems(stream("bronze.trades", behind=10_000)) == set(), "rows, not commits"
+
+
+def test_rows_set_apart_are_counted_between_looks() -> None:
+    seen = Seen()
+    assert problems(stream(quarantined=50_000), seen=seen) == set(), "nobody knows since when"
+    assert problems(stream(quarantined=50_010), seen=seen) == set()
+    assert problems(stream(quarantined=60_000), seen=seen) == {"quarantine:gold.stats@ccc"}
+    assert problems(stream(quarantined=0), seen=seen) == set(), "a restart"
+
+
+def test_the_same_trouble_is_told_again_after_half_an_hour_only() -> None:
+    seen, parked = Seen(), stream(state="parked")
+    assert problems(parked, seen=seen)
+    assert problems(parked, seen=seen, now=NOW + 600) == set()
+    assert problems(parked, seen=seen, now=NOW + 2400)
+    assert problems(stream(), seen=seen, now=NOW + 2460) == set()
+    assert problems(parked, seen=seen, now=NOW + 2520), "it was well in between"
+
+
+def test_what_is_stuck_is_restarted_once_in_ten_minutes() -> None:
+    seen, stuck = Seen(), stream(behind=3, idle_seconds=1000)
+    assert judge([stuck], KNOWN, seen, NOW).restarts == ["gold.stats@ccc"]
+    assert judge([stuck], KNOWN, seen, NOW + 60).restarts == []
+    assert judge([stuck], KNOWN, seen, NOW + 700).restarts == ["gold.stats@ccc"]
+    assert judge([stream(state="parked")], KNOWN, Seen(), NOW).restarts == []
+
+
+def test_tables_that_moved_are_told_every_five_minutes_at_most() -> None:
+    seen = Seen()
+
+    def moved(version: int, after: float, name: str = "gold.stats@ccc") -> dict[str, int]:
+        return judge([stream(name, version=version)], KNOWN, seen, NOW + after).moved
+
+    assert moved(7, 0) == {"gold.stats": 7}
+    assert moved(8, 60) == {}
+    assert moved(9, 301) == {"gold.stats": 9}
+    assert moved(9, 900) == {}, "nothing new"
+    assert moved(3, 900, "gold.stats@candidate") == {}, "what is not live is nobody's business"
+    assert moved(1, 900, "bronze.trades") == {"bronze.trades": 1}
+
+
+def test_memory_outlasts_a_look_and_a_damaged_file(tmp_path: Path) -> None:
+    file = tmp_path / "seen.json"
+    seen = Seen.load(file)
+    judge([stream(state="parked")], KNOWN, seen, NOW)
+    seen.save(file)
+    assert problems(stream(state="parked"), seen=Seen.load(file), now=NOW + 60) == set()
+    file.write_text("{")
+    assert Seen.load(file) == Seen()
+
+
+def test_breaches_of_what_was_promoted() -> None:
+    tables = {"gold.stats": "ccc"}
+    assert breaches([stream()], tables, {}, 100) == []
+    assert "held: why" in breaches([stream()], tables, {"gold.stats": "why"}, 100)[0]
+    assert "101 commits" in breaches([stream(behind=101)], tables, {}, 100)[0]
+    assert "parked" in breaches([stream(state="parked")], tables, {}, 100)[0]
+    assert "not run" in breaches([stream("gold.stats@old")], tables, {}, 100)[0]
+    assert breaches([stream(), stream("gold.other@x", state="parked")], tables, {}, 100) == []
+
+
+def test_an_alert_is_a_line_in_a_file_only_we_can_read(settings: Settings) -> None:
+    settings.home.mkdir(parents=True)
+    alert(settings, "lag", "one\ntwo", stream="x")
+    alert(settings, "lag", "again")
+    file = settings.home / "alerts.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line["text"] for line in lines] == ["one\ntwo", "again"]
+    assert file.stat().st_mode & 0o077 == 0
