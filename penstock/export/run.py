@@ -27,6 +27,7 @@ from penstock.export.feed import Net, net_change
 from penstock.export.live import Live, keys_of, open_live
 from penstock.export.place import export_folder, one_at_a_time
 from penstock.export.target import Target
+from penstock.runtime.claims import Claims
 from penstock.serve.catalog import Catalog, TableRef
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ __all__ = ["Report", "export_tables"]
 SMALL = (
     1_000_000  # rows up to which every export is compared with all of Delta: a tenth of a second
 )
+_HELD_DAYS = 7.0  # an export that has not run for so long takes its tables whole
 _STALE = 100  # commits without a change after which a claim is renewed all the same
 
 
@@ -105,9 +107,18 @@ def export_tables(
                 outcomes.append(outcome)
                 report(_said(outcome))
             target.publish(bench)
+            _hold(settings, target.name, outcomes)
         finally:
             target.close()
     return Report(target.name, target.place, round(time.monotonic() - began, 3), outcomes)
+
+
+def _hold(settings: Settings, target: str, outcomes: Iterable[Outcome]) -> None:
+    """Let the commits stay that the next export goes on from."""
+    claims = Claims(settings.home)
+    for outcome in outcomes:
+        if outcome.mode not in Mode.NOT_DONE and outcome.delta_version is not None:
+            claims.hold(f"export-{target}", outcome.table, outcome.delta_version, days=_HELD_DAYS)
 
 
 def _outcome(

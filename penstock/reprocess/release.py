@@ -14,20 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import QualityFailed, UsageError
-from penstock.model.names import TableName
-from penstock.model.windows import Timed
-from penstock.quality.gate import check_candidate, standing
-from penstock.reprocess.compare import compare_table
-from penstock.reprocess.comparison import Side, TableReport, Wishes
-from penstock.reprocess.evidence import made_from
-from penstock.reprocess.plan import meaning_of, same_rows
+from penstock.quality.gate import standing
+from penstock.reprocess.comparing import compared
+from penstock.reprocess.comparison import Wishes
 from penstock.reprocess.report import render
 from penstock.reprocess.status import statuses
-from penstock.runtime.bundle import Bundle
 from penstock.runtime.registry import Registry, Revision, State
 from penstock.runtime.staging import Candidate, Promotion, Staging
-from penstock.runtime.times import moment
-from penstock.runtime.writer import revision_path
 from penstock.settings import Settings
 
 __all__ = ["Ask", "NotWithin", "Releases"]
@@ -83,9 +76,7 @@ class Releases:
         # As a list: their order is that of their inputs, and a JSON object has none.
         told = self._ask(candidates[0].table, "pin", {"to": list(wanted.items())})
         pins = told["pins"]
-        self._require_named(wishes, wanted)
-        many = len(candidates) > 1
-        reports = [self._compared(c, pins[c.table], wishes, many=many) for c in candidates]
+        reports = compared(self.settings, self.registry, candidates, pins, wishes)
         at = dt.datetime.now(dt.UTC)
         told = {
             "title": f"{', '.join(wanted)}: candidate against live",
@@ -117,69 +108,6 @@ class Releases:
         }
         self.staging.compared(release, str(page), verdict)
         return told
-
-    def _require_named(self, wishes: Wishes, staged: Mapping[str, str]) -> None:
-        """Expectations that name a table name one of these."""
-        for one in wishes.expected:
-            if one.table is not None and one.table not in staged:
-                raise UsageError(
-                    f"an expectation is about {one.table}, which is not among what is compared.",
-                    remedy=f"That is: {', '.join(staged)}.",
-                )
-
-    def _compared(
-        self, candidate: Candidate, pin: Mapping[str, Any], wishes: Wishes, *, many: bool
-    ) -> TableReport:
-        known = {(r.table, r.revision): r for r in self.registry.revisions()}
-        name = TableName.parse(candidate.table)
-        sides = {
-            word: self._side(name, known[candidate.table, pin[word]["revision"]], pin[word])
-            for word in ("old", "new")
-        }
-        new = known[candidate.table, candidate.revision]
-        old = known[candidate.table, pin["old"]["revision"]]
-        bundle = Bundle(self.settings.bundles / new.bundle, self.settings.jobs)
-        definition = bundle.catalog().tables[name]
-        report = compare_table(
-            candidate.table,
-            sides["old"],
-            sides["new"],
-            keys=definition.keys,
-            same_rows=same_rows(meaning_of(self.settings, old), definition.describe()),
-            point=definition.kind.point if isinstance(definition.kind, Timed) else None,
-            wishes=wishes,
-            scratch=self.settings.run / "compare",
-            one_of_many=many,
-        )
-        if candidate.since is not None:
-            report.since = moment(candidate.since).isoformat()
-        report.new["build"] = {k: v for k, v in candidate.told.items() if k != "error"}
-        report.quality = check_candidate(
-            self.settings, candidate.table, new.revision, pin["new"]["version"], definition.keys
-        )
-        if report.failures:
-            report.notes.append(f"blocking checks failed: {', '.join(report.failures)}")
-        for row in report.worst:
-            row["source"] = made_from(self.settings.warehouse, definition, new, pin["new"], row)
-        return report
-
-    def _side(self, name: TableName, revision: Revision, pin: Mapping[str, Any]) -> Side:
-        def beside(kind: str) -> tuple[Path, int]:
-            table = getattr(name, kind)
-            path = revision_path(self.settings.warehouse, table, revision.revision)
-            return path, pin["beside"][kind]
-
-        fields = revision.declared["schema"]["fields"]
-        return Side(
-            revision.revision,
-            pin["version"],
-            revision_path(self.settings.warehouse, name, revision.revision),
-            {f["name"]: str(f["type"]) for f in fields},
-            pin["inputs"],
-            pin["watermark"],
-            beside("quarantine"),
-            beside("late"),
-        )
 
     def _require_ready(self, candidates: Sequence[Candidate]) -> None:
         found = statuses(self.settings, self.registry, candidates[0].release)
