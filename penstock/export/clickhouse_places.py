@@ -35,6 +35,7 @@ __all__ = ["Embedded", "Engine", "Place", "Server", "session"]
 
 _LINKED = (".bin", ".mrk", ".mrk2", ".mrk3", ".mrk4", ".cmrk", ".cmrk2", ".cmrk3", ".cmrk4")
 _HIDDEN_TOO = "insert_allow_materialized_columns"
+_SENT = "penstock.sent"
 CLAIM = '{"checksum"'  # how the comment of an exported table begins
 
 
@@ -249,14 +250,20 @@ class Server:
         return _arrow(self._ask(sql, "ArrowStream"))
 
     def insert(self, table: str, wires: Sequence[Wire], file: Path) -> None:
+        """By way of a table without hidden columns: these take rows from a SELECT only."""
+        names = ", ".join(quoted(wire.name) for wire in wires)
+        typed = ", ".join(f"{quoted(wire.name)} {wire.type}" for wire in wires)
+        self.run(f"DROP TABLE IF EXISTS {_SENT} SYNC")
+        self.run(f"CREATE TABLE {_SENT} ({typed}) ENGINE = MergeTree ORDER BY ()")
         with _said_plainly():
             self._client.raw_insert(
-                table,
-                [wire.name for wire in wires],
-                insert_block=file.read_bytes(),
-                settings={_HIDDEN_TOO: 1},
-                fmt="Parquet",
+                _SENT, [wire.name for wire in wires], file.read_bytes(), fmt="Parquet"
             )
+        self.run(
+            f"INSERT INTO {table} ({names}) SETTINGS {_HIDDEN_TOO} = 1 "  # noqa: S608
+            f"SELECT {names} FROM {_SENT}"
+        )
+        self.run(f"DROP TABLE {_SENT} SYNC")
 
     def claims(self) -> dict[str, Claim]:
         found = self.rows(

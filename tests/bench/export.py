@@ -6,7 +6,7 @@ A live table of sensor windows (eight columns, ten files) is exported whole; the
 which one row of a hundred has other values is swapped in, and the export follows; so often, back
 and forth. Prints one line of JSON per export: rows written, their share of the table, seconds of
 the whole run (opening, change feed, applying, checking every row against Delta, publishing), bytes.
-``--verify`` reads every row of ClickHouse back, too. Fails unless at most two percent are written.
+Fails unless at most two percent are written.
 """
 
 from __future__ import annotations
