@@ -313,7 +313,8 @@ class Staging:
         self._run(
             "insert into hold (table_name, reason, held_by) values (:name, :reason, :held_by) "
             "on conflict (table_name) do update set "
-            "held_by = hold.held_by || ', ' || excluded.held_by, reason = hold.reason || '; ' || excluded.reason "
+            "held_by = hold.held_by || ', ' || excluded.held_by, "
+            "reason = hold.reason || '; ' || excluded.reason "
             "where hold.held_by = :quality and excluded.held_by <> :quality",
             name=table,
             reason=reason,
