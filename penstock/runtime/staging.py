@@ -308,11 +308,12 @@ class Staging:
     def hold(self, table: str, reason: str, held_by: str) -> None:
         """The first reason stays: it is the one to look into.
 
-        What a check holds, a check that passes lets go. So a person's hold takes over from it.
+        What a check holds, a check that passes lets go; not where a person holds it too.
         """
         self._run(
             "insert into hold (table_name, reason, held_by) values (:name, :reason, :held_by) "
-            "on conflict (table_name) do update set held_by = excluded.held_by, "
+            "on conflict (table_name) do update set "
+            "held_by = hold.held_by || ', ' || excluded.held_by, "
             "reason = hold.reason || '; ' || excluded.reason "
             "where hold.held_by = :quality and excluded.held_by <> :quality",
             name=table,

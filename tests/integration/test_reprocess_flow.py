@@ -359,7 +359,7 @@ def test_what_a_person_holds_no_check_lets_go(world):
     (passed,) = Gate(world.settings).run([GOLD], "gold").tables
     assert (passed.failures, passed.released) == ([], [])
     held = staging.holds()[GOLD]
-    assert (held.held_by, held.reason) == ("me", "a check failed; I am looking at it")
+    assert (held.held_by, held.reason) == ("quality, me", "a check failed; I am looking at it")
     assert staging.release(GOLD)
 
 

@@ -68,7 +68,7 @@ for number in range(int(sys.argv[3])):
 
 def test_processes_that_write_at_once_lose_nothing(settings):
     """From the very first commit: the table is not there when they begin."""
-    many, each = 4, 60  # more files than are put together: that happens meanwhile too
+    many, each = 4, 55  # more files than are put together: that happens meanwhile too
     writers = [
         subprocess.Popen(
             [sys.executable, "-c", _WRITER, str(settings.home), str(n), str(each)],
@@ -101,7 +101,7 @@ def test_files_are_put_together_and_no_row_changes(settings, monkeypatch):
     assert len(table.file_uris()) == 1
     assert {r["check_name"] for r in stored(settings)} == {f"c{n}" for n in range(5)}
     changes = table.load_cdf(starting_version=1).read_all()
-    assert pa.table(changes)["check_name"].to_pylist() == [f"c{n}" for n in range(5)]
+    assert sorted(pa.table(changes)["check_name"].to_pylist()) == [f"c{n}" for n in range(5)]
 
 
 def test_somebody_elses_commit_keeps_files_apart_until_the_next_run(settings, monkeypatch):
