@@ -41,6 +41,8 @@ _CLIENT = {
     "datanucleus.connectionPool.maxPoolSize": "2",
     # Ten attempts of half a minute each, by default, if Postgres goes away in the middle.
     "hive.hmshandler.retry.attempts": "1",
+    # Columns are the Delta log's matter; Hive would refuse a table that is replaced by another.
+    "hive.metastore.disallow.incompatible.col.type.changes": "false",
 }
 
 
