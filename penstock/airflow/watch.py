@@ -19,7 +19,7 @@ from typing import Any
 from penstock.airflow.command import CommandFailed, CommandRefused, penstock
 from penstock.airflow.manifest import Known, known
 from penstock.airflow.notify import alert
-from penstock.airflow.streams import describe, require_fresh
+from penstock.airflow.streams import StreamsStale, describe, require_fresh
 from penstock.runtime.heartbeat import read
 from penstock.settings import Settings
 
@@ -28,6 +28,7 @@ __all__ = ["Limits", "Seen", "breaches", "judge", "watch"]
 _log = logging.getLogger(__name__)
 _ANOTHER_ALERT = 1800.0  # seconds until the same thing is said again
 _ANOTHER_RESTART = 600.0
+_SUPERVISOR = "supervisor"
 _ANOTHER_EVENT = 300.0  # marts and exports follow every few minutes, not every minute
 _ANOTHER_BALANCE = 600.0  # reading every outcomes table takes seconds
 
@@ -152,12 +153,16 @@ def _moved(
 def watch(settings: Settings | None = None) -> Judgement:
     """Look, tell, restart what is stuck; fails when nobody moves the streams."""
     settings = settings or Settings.load()
+    settings.run.mkdir(parents=True, exist_ok=True)
     file = settings.run / "stream_watch.json"
     seen, now = Seen.load(file), time.time()
     try:
         beat = require_fresh(read(settings))
-    except Exception as error:
-        alert(settings, "supervisor", str(error))
+    except StreamsStale as error:
+        if now - seen.alerted.get(_SUPERVISOR, 0.0) > _ANOTHER_ALERT:
+            seen.alerted[_SUPERVISOR] = now
+            seen.save(file)
+            alert(settings, _SUPERVISOR, str(error))
         raise
     for line in describe(beat):
         _log.info("%s", line)

@@ -38,9 +38,11 @@ class World:
         self.stopping = threading.Event()
 
     def start(self) -> None:
-        noon = dt.datetime.combine(YESTERDAY, dt.time(12), dt.UTC)
-        for number in range(20):  # rows of a day that is over, before any of today
-            self.feed.send(f"T{number % 3}", at=noon + dt.timedelta(seconds=number))
+        # Rows of a day that is over, before any of today; its last seconds, because the topic
+        # keeps rows for 24 hours only.
+        evening = dt.datetime.combine(YESTERDAY, dt.time(23, 59, 30), dt.UTC)
+        for number in range(20):
+            self.feed.send(f"T{number % 3}", at=evening + dt.timedelta(seconds=number))
         self.feed.flush()
         self.supervised.start()
         wait_for("yesterday in silver", lambda: self.rows("silver", "trades") >= 20)

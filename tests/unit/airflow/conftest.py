@@ -48,7 +48,7 @@ for file in sorted(Path("dags").glob("*.py")):
                 }
                 for t in one.tasks
             },
-            "assets": sorted(a.uri for _, a in one.timetable.asset_condition.iter_assets())
+            "assets": sorted(a.uri for a in one.timetable.asset_condition.objects)
             if getattr(one.timetable, "asset_condition", None) else [],
         }
 seen["heavy"] = sorted({m.split(".")[0] for m in sys.modules} & {"pyspark", "py4j", "spark_jobs"})

@@ -7,9 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from penstock.airflow.manifest import Known
 from penstock.airflow.notify import alert
-from penstock.airflow.watch import Seen, breaches, judge
+from penstock.airflow.streams import StreamsStale
+from penstock.airflow.watch import Seen, breaches, judge, watch
 from penstock.settings import Settings
 
 KNOWN = Known(
@@ -117,3 +120,12 @@ def test_an_alert_is_a_line_in_a_file_only_we_can_read(settings: Settings) -> No
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [line["text"] for line in lines] == ["one\ntwo", "again"]
     assert file.stat().st_mode & 0o077 == 0
+
+
+def test_a_supervisor_that_is_gone_fails_every_look_and_is_told_once(settings: Settings) -> None:
+    """No registry answers here, so there is no heartbeat."""
+    for _ in range(3):
+        with pytest.raises(StreamsStale):
+            watch(settings)
+    lines = (settings.home / "alerts.jsonl").read_text().splitlines()
+    assert [json.loads(line)["what"] for line in lines] == ["supervisor"]
