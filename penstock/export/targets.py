@@ -21,7 +21,6 @@ __all__ = ["TARGETS", "Held", "open_target", "quality_holds", "selected", "statu
 
 TARGETS = ("duckdb", "clickhouse", "parquet")
 LAYERS = ("silver", "gold")
-QUALITY = "quality"  # who holds a table that failed its checks
 
 
 def open_target(settings: Settings, name: str) -> Target:
@@ -88,7 +87,7 @@ def quality_holds(
     registry nothing is known to be held; ``warn`` is told.
     """
     from penstock.runtime.registry import Registry
-    from penstock.runtime.staging import Staging
+    from penstock.runtime.staging import Hold, Staging
 
     try:
         registry = Registry(settings)
@@ -102,7 +101,7 @@ def quality_holds(
 
     def blocked(table: str) -> str | None:
         hold = holds.get(table)
-        if hold is None or not hold.held_by.startswith(QUALITY):
+        if hold is None or hold.held_by != Hold.QUALITY:
             return None
         return f"held by {hold.held_by}: {hold.reason}"
 
