@@ -82,11 +82,11 @@ def reprocess() -> None:
 
     approval = Approval(
         task_id="approval",
-        subject="Promote {{ params.tables | join(', ') }}?",
-        body="{{ ti.xcom_pull(task_ids='compare')['body'] }}",
+        subject="{{ ti.xcom_pull(task_ids='compare')['question']['subject'] }}",
+        body="{{ ti.xcom_pull(task_ids='compare')['question']['body'] }}",
         approved="promote",
         rejected="abort",
-        hours_param="approval_hours",
+        asked_by="compare",
         retries=1,  # an answer within seconds of the question has been seen to fail the task
         retry_delay=timedelta(seconds=5),
     )

@@ -57,12 +57,11 @@ def attacks(per_field: int | None = None) -> Iterator[tuple[str, str, Any]]:
 class Runner:
     """The other process: ask it and wait for what it says."""
 
-    def __init__(self, settings: Settings, project: Path) -> None:
+    def __init__(self, settings: Settings, project: Path, log: Path) -> None:
         service = Airflow(settings, PlatformSpec.load(settings.project))
         service.configure()
         service.prepare(lambda _: None)
         env = service.environment() | {"PENSTOCK_PROJECT": str(project), "PYTHONPATH": str(PROJECT)}
-        log = settings.logs / "airflow-runner.log"
         with log.open("wb") as said:
             subprocess.run(
                 [sys.executable, "-m", "airflow", "db", "migrate"],

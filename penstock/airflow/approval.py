@@ -15,18 +15,20 @@ __all__ = ["Approval"]
 class Approval(ApprovalOperator):
     """Approve leads to one task, reject to the other; no answer in time leads to neither.
 
-    How long to wait is a field of the form, so it is known only when the task runs. A timeout fails
-    the task for good: the candidates stay, and starting `reprocess` again goes on with them.
+    How long to wait is a field of the form, so it is known only when the task runs; the task
+    `asked_by` returns it as `question.hours`. A timeout fails the task for good: the candidates
+    stay, and starting `reprocess` again goes on with them.
     """
 
-    def __init__(self, *, approved: str, rejected: str, hours_param: str, **more: Any) -> None:
+    def __init__(self, *, approved: str, rejected: str, asked_by: str, **more: Any) -> None:
         super().__init__(**more)
         self.approved = approved
         self.rejected = rejected
-        self.hours_param = hours_param
+        self.asked_by = asked_by
 
     def execute(self, context: Any) -> Any:
-        self.response_timeout = timedelta(hours=float(context["params"][self.hours_param]))
+        question = context["ti"].xcom_pull(task_ids=self.asked_by)["question"]
+        self.response_timeout = timedelta(hours=float(question["hours"]))
         return super().execute(context)
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:

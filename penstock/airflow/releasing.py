@@ -96,7 +96,10 @@ def compare(context: Context, staged: Mapping[str, Any]) -> dict[str, Any]:
         )
     links = "\n".join(f"- [report]({page})" for page in pages)
     body = f"{_quoted(text)}\n\nReason: {asked['reason']}\n\n{links}"
-    return {"within": within, "pages": pages, "body": body}
+    # What the question needs: a task that asks has no sight of the form's other fields.
+    subject = f"Promote {', '.join(staged['tables'])}?"
+    question = {"subject": subject, "body": body, "hours": asked["approval_hours"]}
+    return {"within": within, "pages": pages, "question": question}
 
 
 def _quoted(text: str) -> str:

@@ -52,7 +52,7 @@ class World:
         number = 0
         while not self.stopping.wait(0.2):
             number += 1
-            self.feed.send(f"T{number % 7}", size=number % 50)
+            self.feed.send(f"T{number % 7}", size=1 + number % 50)
 
     def rows(self, layer: str, name: str) -> int:
         path = self.settings.warehouse / layer / name
@@ -90,8 +90,9 @@ def world(base_settings, test_project, tmp_path_factory) -> Iterator[World]:
 
 
 @pytest.fixture(scope="module")
-def airflow(world: World, project: Path) -> Iterator[Runner]:
-    runner = Runner(replace(world.settings, project=project), world.settings.project)
+def airflow(world: World, project: Path, tmp_path_factory) -> Iterator[Runner]:
+    log = tmp_path_factory.mktemp("airflow") / "runner.log"  # outlives the stack: look there
+    runner = Runner(replace(world.settings, project=project), world.settings.project, log)
     yield runner
     runner.stop()
 
