@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -175,14 +176,31 @@ def _show_failure(told: Checked, outcome: Outcome) -> None:
             for r in one["records"][:3]
         )
         click.echo(f"    {row}{'  made from ' + from_ if from_ else ''}")
-    click.echo(f"    look: {_query(told)}")
+    click.echo(f"    look: {_query(told, outcome)}")
 
 
-def _query(told: Checked) -> str:
-    """What to type to see the table as it was checked, or the rows of this check."""
+def _query(told: Checked, outcome: Outcome) -> str:
+    """What to type to see the first failing row in the table as it was checked."""
     at = "@candidate" if told.state == "candidate" else f"@version:{told.version}"
     shown = told.table if told.state == "held" else f"{told.table}{at}"
-    return f'penstock query "select * from {shown} limit 20"'  # noqa: S608
+    tests = [test for n, v in _first(outcome.named).items() if (test := _equals(n, v))]
+    where = f" where {' and '.join(tests)}" if tests else " limit 20"
+    return f'penstock query "select * from {shown}{where}"'  # noqa: S608
+
+
+def _first(named: list[dict[str, Any]]) -> dict[str, Any]:
+    return named[0] if named else {}
+
+
+def _equals(name: str, value: Any) -> str:
+    """As one can paste it into a shell; nothing for a value that had to be escaped there."""
+    column = '\\"offset\\"' if name == "offset" else name  # the one name here that is a keyword
+    if value is None:
+        return f"{column} is null"
+    if isinstance(value, int):
+        return f"{column} = {value}"
+    text = value.isoformat() if hasattr(value, "isoformat") else str(value)
+    return f"{column} = '{text}'" if re.fullmatch(r"[A-Za-z0-9 _.:+/-]+", text) else ""
 
 
 def _show_history(settings: Settings, tables: tuple[str, ...], limit: int, as_json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shlex
 
 import pyarrow as pa
 import pytest
@@ -204,7 +205,13 @@ S = suite("silver.numbers",
     assert "alert" in result.output
     assert "\x1b" not in result.output
     assert "num partition 0 offset 1" in result.output
-    assert 'penstock query "select * from silver.numbers@version:2' in result.output
+    look = next(line for line in result.output.splitlines() if "look: " in line)
+    assert look.endswith(
+        '"select * from silver.numbers@version:2 where partition = 0 and \\"offset\\" = 1"'
+    )
+    (words,) = [shlex.split(look.partition("look: ")[2])]
+    found = CliRunner().invoke(cli, [*words[1:], "--json"])
+    assert json.loads(found.stdout)[0]["k"] == EVIL, "what it says to type finds the row"
 
 
 def test_harmless_keeps_what_is_harmless():
