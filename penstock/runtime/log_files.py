@@ -11,11 +11,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
-
-from penstock.runtime.delta_log import Action, read_commit
+if TYPE_CHECKING:
+    from penstock.runtime.delta_log import Action
 
 __all__ = ["LogFiles", "checkpoint_file", "commit_file", "files_at", "has_commit"]
 
@@ -81,6 +80,10 @@ class LogFiles:
 # --- which files a version has ----------------------------------------------------------------
 def files_at(path: Path, version: int) -> dict[str, Action]:
     """The ``add`` of every file of a version, as the log has it, by path."""
+    import pyarrow.parquet as pq  # here: a small query looks at logs and must begin at once
+
+    from penstock.runtime.delta_log import read_commit
+
     found: dict[str, Action] = {}
     start = -1
     checkpoint = _checkpoint_before(path, version)
