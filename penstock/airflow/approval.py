@@ -31,7 +31,7 @@ class Approval(ApprovalOperator):
         self.response_timeout = timedelta(hours=float(question["hours"]))
         return super().execute(context)
 
-    def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
+    def execute_complete(self, context: Any, event: dict[str, Any]) -> None:
         if event.get("error_type") == "timeout":
             raise AirflowFailException(
                 "nobody answered in time. The candidates are kept: start reprocess again to go on "
@@ -40,8 +40,10 @@ class Approval(ApprovalOperator):
         told = HITLOperator.execute_complete(self, context, event)
         yes = self.APPROVE in told["chosen_options"]
         other = self.rejected if yes else self.approved
+        answer = {"approved": yes, "who": _name(told["responded_by_user"])}
+        # Skipping ends the task by an exception, so nothing it returned would be kept.
+        context["ti"].xcom_push(key="return_value", value=answer)
         self.skip(ti=context["ti"], tasks=[context["task"].dag.get_task(other)])
-        return {"approved": yes, "who": _name(told["responded_by_user"])}
 
 
 def _name(user: Any) -> str:

@@ -96,7 +96,6 @@ def compare(context: Context, staged: Mapping[str, Any]) -> dict[str, Any]:
         )
     links = "\n".join(f"- [report]({page})" for page in pages)
     body = f"{_quoted(text)}\n\nReason: {asked['reason']}\n\n{links}"
-    # What the question needs: a task that asks has no sight of the form's other fields.
     subject = f"Promote {', '.join(staged['tables'])}?"
     question = {"subject": subject, "body": body, "hours": asked["approval_hours"]}
     return {"within": within, "pages": pages, "question": question}
@@ -110,7 +109,9 @@ def _quoted(text: str) -> str:
 def promote(
     context: Context, staged: Mapping[str, Any], approval: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Let live show the candidates, in the name of who approved it."""
+    """Let live show the candidates, in the name of who approved it; nobody's name, no promote."""
+    if not approval or not approval.get("approved"):
+        raise AirflowFailException("nobody approved this: nothing is promoted.")
     asked = context["params"]
     options = [option("why", asked["reason"]), option("as", approval["who"])]
     if asked["accept_differences"]:
