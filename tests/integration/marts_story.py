@@ -130,7 +130,9 @@ def answer(cursor: Any, text: str) -> str:
 
 def by_view(cursor: Any, text: str) -> str:
     try:
-        cursor.execute(f"create or replace view staging.cast_of as select cast({text} as string)")
+        cursor.execute(
+            f"create or replace view staging.cast_of as select cast({text} as string) as it"
+        )
         cursor.execute("select * from staging.cast_of")
         return str(cursor.fetchall()[0][0])
     except Exception:

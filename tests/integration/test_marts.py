@@ -107,7 +107,7 @@ def by_duckdb(home: Settings, query: str, **tables: str) -> list[list[str]]:
     database.execute("SET TimeZone = 'UTC'")
     for alias, name in tables.items():
         database.register(alias, live(home, name))
-    return rows_of(database.execute(query).fetch_arrow_table())
+    return rows_of(database.sql(query).to_arrow_table())
 
 
 def columns(home: Settings, mart: str, *names: str) -> list[list[str]]:
