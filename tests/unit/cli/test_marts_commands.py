@@ -116,3 +116,9 @@ def test_one_run_at_a_time(settings):
                 raise AssertionError("two runs at once")
     with one_run_at_a_time(settings, 0, print):
         pass
+
+
+@pytest.mark.parametrize("name", list(marts.commands))
+def test_every_command_prints_json_if_asked(name):
+    """The DAGs ask each of them."""
+    assert "as_json" in {parameter.name for parameter in marts.commands[name].params}
