@@ -137,14 +137,15 @@ def freshness(ctx: click.Context, wait: float, as_json: bool) -> None:
 
 @marts.command()
 @_wait
-def docs(wait: float) -> None:
+@_json
+def docs(wait: float, as_json: bool) -> None:
     """Write the docs site: models, columns, tests, lineage, in one page.
 
     Example: penstock marts docs
     """
     with _marts(wait) as at_work:
-        page = at_work.docs()
-    click.echo(page)
+        page = str(at_work.docs())
+    click.echo(json.dumps({"docs": page}) if as_json else page)
 
 
 @marts.command(name="list")
