@@ -141,7 +141,7 @@ class Gate:
 
     # --- which tables ---------------------------------------------------------------------
     def _asked_for(self, run: Run, tables: Sequence[str], boundary: str) -> dict[str, Loaded]:
-        """Their suites; a candidate without one is not stopped by that, whoever looks for one is."""
+        """Their suites; a candidate without one is not stopped by that."""
         suites = {}
         for table in dict.fromkeys(tables):
             found = find_suite(self._settings.expectations, table)
