@@ -43,9 +43,11 @@ def maintained(settings: Settings) -> dict[str, dict]:
     return {one.table: one.as_dict() for one in done}
 
 
-def places(settings: Settings, layer: str) -> list[tuple[int, int]]:
+def places(settings: Settings, layer: str, feed: Feed) -> list[tuple[int, int]]:
+    """Where the trades of this feed are that a table has; others may have sent some too."""
     found = read(settings, layer, "trades").select(["partition", "offset"]).to_pylist()
-    return [(row["partition"], row["offset"]) for row in found]
+    every = [(row["partition"], row["offset"]) for row in found]
+    return sorted(place for place in every if place in feed.acked)
 
 
 def test_streams_go_on_while_files_are_merged_and_removed(supervised: Supervised, feed: Feed):
@@ -72,17 +74,17 @@ def test_streams_go_on_while_files_are_merged_and_removed(supervised: Supervised
         stop.set()
         sender.join()
         feed.flush()
-    wait_for("every trade", lambda: len(places(settings, "silver")) == len(feed.acked))
-    assert sorted(places(settings, "bronze")) == sorted(places(settings, "silver"))
-    assert set(places(settings, "silver")) == set(feed.acked)
+    wait_for("every trade", lambda: len(places(settings, "silver", feed)) >= len(feed.acked))
+    assert places(settings, "silver", feed) == sorted(feed.acked)  # each once
+    assert places(settings, "bronze", feed) == sorted(feed.acked)
     assert files(settings, "silver.trades") < 60
     assert supervised.stop(first) == 0
 
     supervised.start()  # from a log that begins with a checkpoint
     feed.send("LAST")
     feed.flush()
-    wait_for("the last one", lambda: len(places(settings, "silver")) == len(feed.acked))
-    assert set(places(settings, "silver")) == set(feed.acked)
+    wait_for("the last one", lambda: len(places(settings, "silver", feed)) >= len(feed.acked))
+    assert places(settings, "silver", feed) == sorted(feed.acked)
 
 
 def test_the_command_says_what_it_did(supervised: Supervised, feed: Feed):
