@@ -58,14 +58,20 @@ def test_result_and_words_and_no_child_left(settings: Settings, caplog) -> None:
 
 def test_a_task_that_is_told_to_stop_takes_its_command_along(settings: Settings) -> None:
     children: list[int] = []
+    before = signal.getsignal(signal.SIGTERM)
+    others = {p.pid for p in psutil.Process().children(recursive=True)}  # a session's Spark, say
+
+    def fresh() -> list[int]:
+        found = (p.pid for p in psutil.Process().children(recursive=True))
+        return [pid for pid in found if pid not in others]
 
     def tell() -> None:
-        me = psutil.Process()
-        wait_for("two processes", lambda: len(me.children(recursive=True)) >= 2, 30)
-        children.extend(p.pid for p in me.children(recursive=True))
+        wait_for("two processes", lambda: len(fresh()) >= 2, 30)
+        # Without this the signal would be the end of the tests, not of the task.
+        wait_for("the task to listen", lambda: signal.getsignal(signal.SIGTERM) is not before, 30)
+        children.extend(fresh())
         os.kill(os.getpid(), signal.SIGTERM)
 
-    before = signal.getsignal(signal.SIGTERM)
     threading.Thread(target=tell, daemon=True).start()
     began = time.monotonic()
     with pytest.raises(CommandFailed, match="told to stop"), run(settings, 600, 0) as process:
