@@ -191,7 +191,13 @@ class Backfill:
                 {
                     **told,
                     "inputs": {p.name: p.version for p in inputs.values()},
-                    "info": {"start": first, "end": last, "who": who, "why": why},
+                    "info": {
+                        "job": scratch.name,
+                        "start": first,
+                        "end": last,
+                        "who": who,
+                        "why": why,
+                    },
                 },
             )
         finally:

@@ -9,6 +9,7 @@ stream already, from all its rows; the job's answer is older, so it is left out.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,9 @@ _CORRECTIONS = ("PENSTOCK BACKFILL", "PENSTOCK RECONCILE", "PENSTOCK REPLAY")
 
 def backfill_net(table: Follower, arguments: dict[str, Any]) -> dict[str, Any]:
     """Apply a difference; returns what was done, for the operator."""
-    _refuse_if_corrected(table, arguments["version"])
+    done = _done_already(table, arguments["version"], arguments["info"].get("job"))
+    if done is not None:
+        return done
     added, gone = (_rows(table, arguments[word]) for word in ("added", "gone"))
     scopes = table.touched_since(arguments["inputs"], arguments["version"])
     left_out = 0
@@ -46,18 +49,24 @@ def backfill_net(table: Follower, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"changed": net.rows, "left_out": left_out, "version": table.writer.log.version}
 
 
-def _refuse_if_corrected(table: Follower, version: int) -> None:
-    """What the stream did since the job looked is understood; what somebody else did is not."""
-    path = table.writer.path
+def _done_already(table: Follower, version: int, job: str | None) -> dict[str, Any] | None:
+    """What came of this very job, if a crash had it asked for again; refused after any other.
+
+    What the stream did since the job looked is understood; what somebody else did is not.
+    """
     for number in range(version + 1, table.writer.log.version + 1):
-        for action in read_commit(path, number):
-            operation = action.get("commitInfo", {}).get("operation", "")
-            if operation in _CORRECTIONS:
-                raise UsageError(
-                    f"{table.name} was corrected by another operation while the job ran "
-                    f"({operation}, version {number}).",
-                    remedy="Run the backfill again.",
-                )
+        for action in read_commit(table.writer.path, number):
+            told = action.get("commitInfo", {})
+            if told.get("operation") not in _CORRECTIONS:
+                continue
+            if job and json.loads(told.get("userMetadata") or "{}").get("job") == job:
+                return {"changed": 0, "left_out": 0, "version": number}
+            raise UsageError(
+                f"{table.name} was corrected by another operation while the job ran "
+                f"({told['operation']}, version {number}).",
+                remedy="Run the backfill again.",
+            )
+    return None
 
 
 def _rows(table: Follower, files: list[str]) -> pa.Table:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from penstock.model.definition import Dedupe, Table
@@ -69,14 +70,17 @@ def decoded_input(
     typed = transform_input(decode(bronze.drop("headers"), stream, writers), stream)
     if dedupe is not None:
         typed = first_of_each(typed, dedupe)
+    wrong = broken.filter(pc.equal(broken["error_class"], ErrorClass.TRANSFORM.value))
+    names = [wrong["partition"], wrong["offset"], wrong["ingested_at"].cast(pa.int64())]
     places = [
-        f"{row['partition']}/{row['offset']}"
-        for row in broken.select(["partition", "offset", "error_class"]).to_pylist()
-        if row["error_class"] == ErrorClass.TRANSFORM
+        "/".join(map(str, place))
+        for place in zip(*map(pa.ChunkedArray.to_pylist, names), strict=True)
     ]
     if not places:
         return typed
-    return typed.where(~F.concat_ws("/", "_partition", "_offset").isin(places))
+    # A topic that was made again repeats its offsets; the time of ingest tells them apart.
+    taken = F.unix_micros("_ingested_at").cast("string")
+    return typed.where(~F.concat_ws("/", "_partition", "_offset", taken).isin(places))
 
 
 def transform_inputs(table: Table, inputs: Mapping[str, DataFrame]) -> dict[str, DataFrame]:

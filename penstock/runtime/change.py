@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.runtime.relate import minus
+from penstock.runtime.relate import members
 
 __all__ = ["CHANGE_TYPE", "Change"]
 
@@ -42,7 +42,7 @@ class Change:
         if not went:
             return cls(added)
         gone = pa.concat_tables(went)
-        return cls(minus(added, gone), minus(gone, added))
+        return cls(_less(added, gone), _less(gone, added))
 
     @classmethod
     def of_changes(cls, rows: pa.Table, schema: pa.Schema) -> Change:
@@ -52,3 +52,8 @@ class Change:
         went = [index for index, kind in enumerate(kinds) if kind in _GONE]
         came = [index for index, kind in enumerate(kinds) if kind not in _GONE]
         return cls(bare.take(pa.array(came, pa.int64())), bare.take(pa.array(went, pa.int64())))
+
+
+def _less(rows: pa.Table, gone: pa.Table) -> pa.Table:
+    """``minus`` that keeps the order: who deduplicates goes by it."""
+    return rows.filter(pa.array(~members(rows, gone)))

@@ -6,6 +6,7 @@ takes two, because which rows are duplicates is decided in between.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from penstock.runtime.change import Change
 from penstock.runtime.compute import BROKEN_TRANSFORM, isolate, without
 from penstock.runtime.decode import ErrorClass, decode, transform_input
 from penstock.runtime.decode_python import read_here
-from penstock.runtime.dedupe import SeenKeys
+from penstock.runtime.dedupe import SeenKeys, as_they_came
 from penstock.runtime.files import conform
 from penstock.runtime.mapping import Calculation, Mapped, Mapper, Revised
 from penstock.runtime.prepared import Prepared
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
 __all__ = ["ContractMapper", "DedupeMapper"]
 
 
-_PLACE = ("_partition", "_offset")
+# A topic that was made again repeats its offsets; the time of ingest tells them apart.
+Place = tuple[int, int, dt.datetime]
+_PLACE = ("partition", "offset", "ingested_at")
 
 
 class ContractMapper(Mapper):
@@ -166,7 +169,7 @@ class DedupeMapper(ContractMapper):
         self.seen.store.begin()
         if at is not None:
             start = moment(at - self.seen.dedupe.within_us - 1000)  # statistics are rounded up
-            rows = rows_between(source, position, "ingested_at", start)
+            rows = as_they_came(rows_between(source, position, "ingested_at", start))
             for offset in range(0, rows.num_rows, 100_000):
                 self.seen.firsts(self._decoded(rows.slice(offset, 100_000))[0])
         self.seen.store.commit({"bronze": position})
@@ -202,9 +205,9 @@ class DedupeMapper(ContractMapper):
     def _finished(self, rows: pa.Table, typed: pa.Table, firsts: pa.Table, bad: pa.Table) -> Mapped:
         """The firsts transformed; those that break the transform as bronze has them."""
         out, broken = self._calculation.around("typed", typed=firsts)
-        places = _places(firsts, "_partition", "_offset")
+        places = _places(firsts, "_")
         errors = {places[index]: error for index, error in broken}
-        where = _places(rows, "partition", "offset")
+        where = _places(rows)
         indices = [index for index, place in enumerate(where) if place in errors]
         if indices:
             apart = rows.take(pa.array(indices, pa.int64()))
@@ -217,9 +220,9 @@ class DedupeMapper(ContractMapper):
         or after: that one is in the table, and stays."""
         typed, bad = self._decoded(rows)
         known = pc.equal(held["error_class"], ErrorClass.TRANSFORM.value)
-        firsts = set(_places(held.filter(known), "partition", "offset"))
-        mine = _places(typed, "_partition", "_offset")
-        apart = set(_places(held.filter(pc.invert(known)), "partition", "offset"))
+        firsts = set(_places(held.filter(known)))
+        mine = _places(typed, "_")
+        apart = set(_places(held.filter(pc.invert(known))))
         near, _ = self._near(typed, apart)
         keep = self.seen.apart_from(typed, near, [place in firsts for place in mine])
         self.seen.firsts(keep)  # remembered from now on
@@ -238,12 +241,12 @@ class DedupeMapper(ContractMapper):
         gone, unread = self._decoded(known)
         added, bad = self._decoded(change.added)
         both = pa.concat_tables([gone, added])
-        apart = set(_places(contract, "partition", "offset"))
+        apart = set(_places(contract))
         near, rows = self._near(both, apart)
         old = self.seen.first_in(pa.concat_tables([near, gone]))
         new = self.seen.first_in(pa.concat_tables([near, added]))
-        broken = set(_places(held.filter(transform), "partition", "offset"))
-        before, after = set(_places(old, *_PLACE)), set(_places(new, *_PLACE))
+        broken = set(_places(held.filter(transform)))
+        before, after = set(_places(old, "_")), set(_places(new, "_"))
         went = _without_places(old, after | broken)
         came = _without_places(new, before | broken)
         bronze = pa.concat_tables([change.added, rows])
@@ -251,7 +254,7 @@ class DedupeMapper(ContractMapper):
         out, again = self._calculation.around("typed", typed=went)
         broke = mapped.bad.num_rows - bad.num_rows
         more = (added.num_rows - new.num_rows) - (gone.num_rows - old.num_rows)
-        lost = [p for p in _places(gone, *_PLACE) if p in broken]
+        lost = [p for p in _places(gone, "_") if p in broken]
         return Revised(
             out,
             Mapped(mapped.rows, mapped.bad, more),
@@ -264,26 +267,28 @@ class DedupeMapper(ContractMapper):
         self.position = position
         self._fill(self._source, position)
 
-    def _near(self, typed: pa.Table, apart: set[tuple[int, int]]) -> tuple[pa.Table, pa.Table]:
+    def _near(self, typed: pa.Table, apart: set[Place]) -> tuple[pa.Table, pa.Table]:
         """Rows within the horizon of these, before and after; and as bronze has them."""
         if typed.num_rows == 0:
             return typed, self._source.schema.empty_table()
         times, within = typed["_ingested_at"].cast(pa.int64()), self.seen.dedupe.within_us
         start, end = pc.min(times).as_py() - within, pc.max(times).as_py() + within + 1
         rows = rows_between(self._source, self.position, "ingested_at", moment(start), moment(end))
-        own = set(_places(typed, "_partition", "_offset")) | apart
-        keep = [place not in own for place in _places(rows, "partition", "offset")]
+        own = set(_places(typed, "_")) | apart
+        keep = [place not in own for place in _places(rows)]
         rows = rows.filter(pa.array(keep, pa.bool_()))
         return self._decoded(rows)[0], rows
 
 
-def _without_places(rows: pa.Table, places: set[tuple[int, int]]) -> pa.Table:
-    keep = [place not in places for place in _places(rows, *_PLACE)]
+def _without_places(rows: pa.Table, places: set[Place]) -> pa.Table:
+    keep = [place not in places for place in _places(rows, "_")]
     return rows.filter(pa.array(keep, pa.bool_()))
 
 
-def _places(rows: pa.Table, partition: str, offset: str) -> list[tuple[int, int]]:
-    return list(zip(rows[partition].to_pylist(), rows[offset].to_pylist(), strict=True))
+def _places(rows: pa.Table, prefix: str = "") -> list[Place]:
+    """Of bronze or quarantined rows, or (with ``_``) of typed ones."""
+    columns = [rows[f"{prefix}{name}"].to_pylist() for name in _PLACE]
+    return list(zip(*columns, strict=True))
 
 
 def _side(filled: DataFrame, own: str, absent: DataFrame, other: str) -> DataFrame:

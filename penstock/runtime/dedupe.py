@@ -19,11 +19,16 @@ from penstock.runtime.store import Store
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["SeenKeys", "first_of_each"]
+__all__ = ["SeenKeys", "as_they_came", "first_of_each"]
 
 _SEEN = "seen"
 _AT = "_at"
 _ORDER = ("_ingested_at", "_partition", "_offset")
+
+
+def as_they_came(bronze: pa.Table) -> pa.Table:
+    """Rows of a topic in the order in which they were taken in; files may have mixed them."""
+    return bronze.sort_by([(name.lstrip("_"), "ascending") for name in _ORDER])
 
 
 class SeenKeys:

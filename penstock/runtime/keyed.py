@@ -6,7 +6,7 @@ touches are folded anew. Rows may come in any order: the order is the declared o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from penstock.model.kinds import Latest, Totals
 from penstock.runtime import quarantine
 from penstock.runtime.change import Change
 from penstock.runtime.compute import sliced
+from penstock.runtime.dedupe import as_they_came
 from penstock.runtime.delta_log import Action
 from penstock.runtime.files import conform
 from penstock.runtime.folds import DUCKDB, fold_query
@@ -85,14 +86,41 @@ class KeyedFollower(Follower):
             self.store.begin()
             self.mappers[argument].begin_again()
             left_out = self._left_out(argument)
-            if at < 0 and not self._deduplicates:
-                for rows in rows_at(given.source, reached):
+            if at < 0:
+                for rows in self._parts_at(given, reached):
                     self._apply(self._remapped(argument, Change(rows), left_out))
-            else:  # which of two rows is the duplicate, their order says
+            else:
                 for batch in new_batches(given.source, at, CATCH_UP_ROWS, until=reached):
                     change = batch.change(given.source.schema)
                     self._apply(self._remapped(argument, change, left_out))
             self.store.commit({given.name: reached})
+
+    def _corrected_since(self, known: Mapping[str, int]) -> bool:
+        """Whether what the copy lacks cannot be added to it: of a topic, once a record was marked.
+
+        A void record is in quarantine under the id of the one it was, and may have made others
+        count; so then the copy is filled from the records as they are now. A table that
+        deduplicates always does that: which of two rows is the duplicate, their order says.
+        """
+        behind = {n: at for n, at in known.items() if at < self.positions[n]}
+        if self._deduplicates:
+            return bool(behind)
+        topics = [i for i in self.inputs.values() if quarantine.is_bronze(i.source.schema)]
+        return any(
+            not batch.appends
+            for given in topics
+            if given.name in behind and behind[given.name] >= 0
+            for batch in new_batches(
+                given.source, behind[given.name], CATCH_UP_ROWS, self.positions[given.name]
+            )
+        )
+
+    def _parts_at(self, given: Input, version: int) -> Iterable[pa.Table]:
+        """All rows of a version; in the order they came in, where that decides."""
+        parts = rows_at(given.source, version)
+        if not self._deduplicates:
+            return parts
+        return [as_they_came(pa.concat_tables([given.source.schema.empty_table(), *parts]))]
 
     def _left_out(self, argument: str) -> set[str]:
         """Rows not to be mapped again.
@@ -175,7 +203,8 @@ class KeyedFollower(Follower):
             return
         mapper = self.mappers[given.argument]
         mapper.begin()
-        mapped = self._map(mapper, change.added)
+        added = as_they_came(change.added) if self._deduplicates else change.added
+        mapped = self._map(mapper, added)
         self.set_apart(given, mapped.bad)
         self._condemned[given.argument].update(mapped.bad["row_id"].to_pylist())
         self.tally.add(given.name, Outcome.DUPLICATE, mapped.duplicates)
@@ -210,8 +239,13 @@ class KeyedFollower(Follower):
         self.store.commit({given.name: batch.to})
 
     def touched_since(self, inputs: Mapping[str, int], version: int) -> pa.Table | None:
-        """Too many rather than too few: a duplicate touches nothing, and is counted in here."""
+        """Too many rather than too few: a duplicate touches nothing, and is counted in here.
+
+        Those it wrote are among them: a void record may have let another key's row count.
+        """
         by, parts = list(self.kind.by), [self.mapped.empty_table()]
+        wrote = new_batches(self.writer, version, CATCH_UP_ROWS)
+        written = [r.select(by) for b in wrote for r in b.change(self.writer.schema).both]
         for argument, given in self.inputs.items():
             mapper = self.mappers[argument]
             mapper.begin_again()
@@ -220,7 +254,7 @@ class KeyedFollower(Follower):
                 parts += self._remapped(argument, change, left_out).both
         rows, cuts = self._cuts_apart(pa.concat_tables(parts))
         everyone = [self.store.scopes(_ROWS, by)] if cuts.num_rows else []
-        return distinct(pa.concat_tables([rows.select(by), *everyone]), by)
+        return distinct(pa.concat_tables([rows.select(by), *everyone, *written]), by)
 
     def merge(self, mapped: pa.Table, info: Mapping[str, Any]) -> None:
         """Take in mapped rows that come from elsewhere than the next commit of an input."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from penstock.runtime.compute import (
     sliced,
 )
 from penstock.runtime.contracts import ContractMapper
+from penstock.runtime.dedupe import as_they_came
 from penstock.runtime.delta_log import Action
 from penstock.runtime.files import spark_files, write_arrow
 from penstock.runtime.follow import Follower, Input, TableContext
@@ -26,12 +28,14 @@ from penstock.runtime.quarantine import sound
 from penstock.runtime.relate import minus
 from penstock.runtime.source import Batch
 from penstock.runtime.store import Store
-from penstock.runtime.upsert import Buckets
+from penstock.runtime.upsert import Buckets, Upserts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["RevisedRowsFollower", "RowsFollower", "frame_of"]
+
+log = logging.getLogger("penstock.rows")
 
 
 class RowsFollower(Follower):
@@ -61,7 +65,10 @@ class RowsFollower(Follower):
     def _take_small(self, given: Input, batch: Batch) -> None:
         parts = []
         self.mapper.begin()
-        for rows in sliced(batch.change(given.source.schema).added):
+        added = batch.change(given.source.schema).added
+        if self.context.definition.dedupe is not None:
+            added = as_they_came(added)
+        for rows in sliced(added):
             mapped = self.mapper.map(rows)
             self.set_apart(given, mapped.bad)
             self.tally.add(given.name, Outcome.DUPLICATE, mapped.duplicates)
@@ -84,9 +91,21 @@ class RowsFollower(Follower):
         self.count_revised(given, change, revised)
         rows, gone = revised.mapped.rows, revised.gone
         net = Change(minus(rows, gone), minus(gone, rows))
-        actions = self.layout().rewrite(net)
-        self.commit(actions, net, {given.name: batch.to}, {"rows_in": batch.count})
+        layout = self.layout()
+        net = self._held_only(layout, net)
+        self.commit(layout.rewrite(net), net, {given.name: batch.to}, {"rows_in": batch.count})
         self.mapper.revised(batch.to)
+
+    def _held_only(self, layout: Upserts, net: Change) -> Change:
+        """Without rows to take back that are not there: a damaged table must not stop for them."""
+        assert net.gone is not None  # noqa: S101
+        missing = minus(net.gone, layout.read(layout.holders(net.gone)))
+        if missing.num_rows:
+            log.error(
+                "%s does not hold %d rows that are to go: `penstock backfill %s` mends it",
+                self.name, missing.num_rows, self.name,
+            )  # fmt: skip
+        return Change(net.added, minus(net.gone, missing))
 
     def _count(self, given: Input, rows: int, out: pa.Table) -> None:
         """Where a row becomes several, counted and filtered are right in their sum alone."""

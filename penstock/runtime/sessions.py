@@ -57,6 +57,7 @@ class SessionFollower(Follower):
             self.name,
         )
         self.late = 0
+        self._listed = late_lines.SCHEMA.empty_table()  # by the batch in hand
         self.open_rows = self._open_rows_again()
 
     @property
@@ -118,6 +119,7 @@ class SessionFollower(Follower):
         gone = change.gone if change.gone is not None else change.added.slice(0, 0)
         if gone.num_rows:
             self.reconcile()  # while what is late is still in the input as it was listed
+        self._listed = late_lines.SCHEMA.empty_table()
         self._keep(given, change.added)
         self.positions[given.name] = batch.to
         went = self._went(given, gone) if gone.num_rows else gone
@@ -175,17 +177,17 @@ class SessionFollower(Follower):
                 continue
             self.late += int(chosen.sum())
             self.tally.add(given.name, outcome, int(chosen.sum()))
-            self.set_late(
-                late_lines.listed(
-                    given.name,
-                    rows.filter(pa.array(chosen)),
-                    self.kind.on,
-                    times[chosen],
-                    status=status,
-                    change="insert",
-                    watermark=bound,
-                )
+            listed = late_lines.listed(
+                given.name,
+                rows.filter(pa.array(chosen)),
+                self.kind.on,
+                times[chosen],
+                status=status,
+                change="insert",
+                watermark=bound,
             )
+            self._listed = pa.concat_tables([self._listed, listed])
+            self.set_late(listed)
         return rows.filter(pa.array(~late))
 
     def _sessions(self, **frames: DataFrame) -> DataFrame:
@@ -208,6 +210,7 @@ class SessionFollower(Follower):
     def reconcile(self) -> dict[str, Any]:
         """Compute the sessions again that late rows belong to, or join, or part from each other."""
         self.settle(now=True)
+        self._listed = late_lines.SCHEMA.empty_table()
         pending = late_lines.lines(self.late_table, LATE)
         if pending.num_rows == 0 or self.watermark is None:
             return {"late": 0, "results": 0, "changed": 0}
@@ -296,7 +299,8 @@ class SessionFollower(Follower):
         until = None if end is None else moment(end)
         position = self.positions[given.name]
         rows = rows_between(given.source, position, self.kind.on, moment(start), until)
-        return matching(self._counted(rows, late_lines.lines(self.late_table, EXPIRED)), late)
+        apart = pa.concat_tables([late_lines.lines(self.late_table, EXPIRED), self._listed])
+        return matching(self._counted(rows, apart), late)
 
     def _chained(self, late: pa.Table, bounds: pa.Table) -> pa.Table:
         """Bounds moved back over rows that follow each other closely.

@@ -71,7 +71,7 @@ class Upserts(ABC):
         """Write new rows, and those kept of files that go, to files."""
 
     @abstractmethod
-    def _holders(self, rows: pa.Table) -> list[_File]:
+    def holders(self, rows: pa.Table) -> list[_File]:
         """Files that may hold any of these rows."""
 
     @abstractmethod
@@ -85,7 +85,7 @@ class Upserts(ABC):
         if change.added.num_rows == 0 and gone.num_rows == 0:
             return []
         merged = {file.path: file for file in self._joins(change.added)}
-        candidates = list({**{f.path: f for f in self._holders(gone)}, **merged}.values())
+        candidates = list({**{f.path: f for f in self.holders(gone)}, **merged}.values())
         tables = [self.read([file]) for file in candidates]
         # One question for all files: asked file by file, it would cost more than the rewriting.
         taken = members(pa.concat_tables([self.schema.empty_table(), *tables]), gone)
@@ -179,7 +179,7 @@ class Buckets(Upserts):
                 return home
         return None
 
-    def _holders(self, rows: pa.Table) -> list[_File]:
+    def holders(self, rows: pa.Table) -> list[_File]:
         return self._home_files(_codes(rows, self.by))
 
     def _joins(self, added: pa.Table) -> list[_File]:
@@ -296,7 +296,7 @@ class Spans(Upserts):
             and (end is None or file.low is None or file.low < end)
         ]
 
-    def _holders(self, rows: pa.Table) -> list[_File]:
+    def holders(self, rows: pa.Table) -> list[_File]:
         if rows.num_rows == 0:
             return []
         times = pc.unique(rows[self.on].cast(pa.int64())).to_pylist()
@@ -331,7 +331,7 @@ class Spans(Upserts):
 class Heap(Upserts):
     """Rows as they came, by nothing: one that goes may be anywhere."""
 
-    def _holders(self, rows: pa.Table) -> list[_File]:
+    def holders(self, rows: pa.Table) -> list[_File]:
         return list(self.files.values()) if rows.num_rows else []
 
     def _joins(self, added: pa.Table) -> list[_File]:
