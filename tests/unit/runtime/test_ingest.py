@@ -30,7 +30,7 @@ RECORD = pa.schema(
     [
         field
         for field in bronze_schema()
-        if field.name not in ("cluster_id", "topic_id", "ingested_at")
+        if field.name not in ("cluster_id", "topic_id", "ingested_at", "void")
     ]
 )
 
