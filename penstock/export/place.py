@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.errors import EnvironmentProblem
+from penstock.alone import alone
 
 if TYPE_CHECKING:
     from penstock.settings import Settings
@@ -34,33 +32,15 @@ def one_at_a_time(
     Raises:
         EnvironmentProblem: another export still holds it.
     """
-    handle = os.open(folder / f".{target}.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        _acquire(handle, target, patience, report)
-        os.truncate(handle, 0)
-        os.pwrite(handle, str(os.getpid()).encode(), 0)
+    with alone(
+        folder / f".{target}.lock",
+        patience=patience,
+        report=report,
+        waiting=f"waiting for another export to {target} (pid {{pid}})",
+        refused=f"another export to {target} (pid {{pid}}) is at work.",
+        remedy="Wait for it, or give this one longer with --wait SECONDS.",
+    ):
         yield
-    finally:
-        os.close(handle)
-
-
-def _acquire(handle: int, target: str, patience: float, report: Callable[[str], None]) -> None:
-    deadline, told = time.monotonic() + patience, False
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            holder = os.pread(handle, 32, 0).decode() or "?"
-            if time.monotonic() >= deadline:
-                raise EnvironmentProblem(
-                    f"another export to {target} (pid {holder}) is at work.",
-                    remedy="Wait for it, or give this one longer with --wait SECONDS.",
-                ) from None
-            if not told:
-                report(f"waiting for another export to {target} (pid {holder})")
-                told = True
-            time.sleep(0.1)
 
 
 def synced(path: Path) -> None:

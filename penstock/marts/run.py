@@ -12,8 +12,6 @@ everything in that session, one model after the other. Models are Delta tables b
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import EnvironmentProblem
+from penstock.alone import alone
 from penstock.marts.dbt import Dbt
 from penstock.marts.places import LAYER, Places
 from penstock.marts.positions import position_of
@@ -53,33 +51,15 @@ def one_run_at_a_time(settings: Settings, wait: float, report: Report) -> Iterat
     Raises:
         EnvironmentProblem: another run has them, and still had after ``wait`` seconds.
     """
-    handle = os.open(private_folder(settings.run) / "marts.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        _acquire(handle, wait, report)
-        os.truncate(handle, 0)
-        os.pwrite(handle, str(os.getpid()).encode(), 0)
+    with alone(
+        private_folder(settings.run) / "marts.lock",
+        patience=wait,
+        report=report,
+        waiting="waiting for another run of the marts (pid {pid})",
+        refused="the marts of this stack are being run already (pid {pid}).",
+        remedy="Wait for it: --wait 600 waits up to ten minutes.",
+    ):
         yield
-    finally:
-        os.close(handle)  # the kernel gives the lock back, also when we die
-
-
-def _acquire(handle: int, wait: float, report: Report) -> None:
-    deadline, told = time.monotonic() + wait, False
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            holder = os.pread(handle, 32, 0).decode() or "?"
-            if time.monotonic() >= deadline:
-                raise EnvironmentProblem(
-                    f"the marts of this stack are being run already (pid {holder}).",
-                    remedy="Wait for it: --wait 600 waits up to ten minutes.",
-                ) from None
-            if not told:
-                report(f"waiting for another run of the marts (pid {holder})")
-                told = True
-            time.sleep(0.5)
 
 
 @contextmanager
