@@ -34,8 +34,8 @@ from penstock.reprocess.history import Pinned
 from penstock.runtime import late as late_lines
 from penstock.runtime import quarantine
 from penstock.runtime.batch import decoded_input, recompute
-from penstock.runtime.contracts import ContractMapper
 from penstock.runtime.files import conform, write_arrow
+from penstock.runtime.known_schemas import KnownSchemas
 from penstock.runtime.late import EXPIRED
 from penstock.runtime.prepared import to_frame
 from penstock.runtime.schemas import SchemaRegistry
@@ -156,11 +156,9 @@ class Correction:
         )
         if self.stream is not None:
             assert self._schemas is not None  # noqa: S101
-            mapper = ContractMapper(
-                self.session, self.table, self.stream, self._schemas, self.held.schema
-            )
-            mapper.learn_from(rows)
-            return decoded_input(rows, self.stream, mapper.writers, self.table.dedupe, broken)
+            known = KnownSchemas(self.stream, self._schemas)
+            known.learn_from(rows)
+            return decoded_input(rows, self.stream, known.writers, self.table.dedupe, broken)
         expired = self.held.late.filter(
             pa.array([s == EXPIRED for s in self.held.late["status"].to_pylist()], pa.bool_())
         )

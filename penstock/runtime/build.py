@@ -156,8 +156,11 @@ def _mappers(
     if stream is not None:
         assert schemas is not None  # noqa: S101
         argument, given = next(iter(inputs.items()))
+        typed = arrow_schema(typed_input(session, stream))
         if definition.dedupe is None:
-            return {argument: ContractMapper(session, definition, stream, schemas, output)}
+            return {
+                argument: ContractMapper(session, definition, stream, schemas, output, typed=typed)
+            }
         at = context.writer.position(given.name)
         deduping = DedupeMapper(
             session,
@@ -165,7 +168,7 @@ def _mappers(
             stream,
             schemas,
             output,
-            typed=arrow_schema(typed_input(session, stream)),
+            typed=typed,
             source=given.source,
             position=-1 if at is None else at,
             scratch=context.scratch,

@@ -1,7 +1,9 @@
 """From a stream's bytes to a table's rows: decoded by contract, deduplicated, transformed.
 
-One Spark job answers both which rows are good and what they become. A table that deduplicates
-takes two, because which rows are duplicates is decided in between.
+Of a few rows, one Spark job answers both which are good and what they become; it looks at every
+row twice, which costs less than a second job. Of many rows each is decoded and judged once, and a
+second job transforms the good ones. A table that deduplicates always takes the second way, because
+which rows are duplicates is decided in between.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ from penstock.model.stream import Stream
 from penstock.runtime import quarantine
 from penstock.runtime.change import Change
 from penstock.runtime.compute import BROKEN_TRANSFORM, isolate, without
-from penstock.runtime.decode import ErrorClass, decode, transform_input
+from penstock.runtime.decode import ErrorClass, decode, input_columns, transform_input
 from penstock.runtime.decode_python import read_here
 from penstock.runtime.dedupe import SeenKeys, as_they_came
 from penstock.runtime.files import conform
+from penstock.runtime.known_schemas import KnownSchemas
 from penstock.runtime.mapping import Calculation, Mapped, Mapper, Revised
 from penstock.runtime.prepared import Prepared
 from penstock.runtime.quarantine import sound
@@ -41,6 +44,7 @@ __all__ = ["ContractMapper", "DedupeMapper"]
 # A topic that was made again repeats its offsets; the time of ingest tells them apart.
 Place = tuple[int, int, dt.datetime]
 _PLACE = ("partition", "offset", "ingested_at")
+MANY_ROWS = 5_000  # from here on a second job costs less than judging every row twice
 
 
 class ContractMapper(Mapper):
@@ -53,37 +57,83 @@ class ContractMapper(Mapper):
         stream: Stream,
         schemas: SchemaRegistry,
         output: pa.Schema,
+        *,
+        typed: pa.Schema,
     ) -> None:
         self.session = session
         self.definition = definition
         self.stream = stream
         self.schemas = schemas
         self.output = output
-        self.writers: dict[int, str] = {}
-        self._prepared: dict[tuple[str, ...], Prepared] = {}  # by what is known of a row
+        self.known = KnownSchemas(stream, schemas)
+        self._typed = typed
+        self._calculation = Calculation(
+            session, {"typed": typed}, self._transformed, output, str(definition.name)
+        )
+        self._prepared: dict[tuple[str, ...], Prepared] = {}  # by the job, what is known of a row
 
     def map(self, rows: pa.Table, *, again: bool = False) -> Mapped:
-        self._learn(_schema_ids(rows))
-        good, bad = self._judge(rows, self._transformed, self.output)
+        if rows.num_rows >= MANY_ROWS:
+            typed, bad = self._decoded(rows)
+            return self._finished(rows, typed, typed, bad)
+        self._learn(rows)
+        good, bad = self._judge(rows, self._both, self.output)
         return Mapped(good, bad)
 
-    def _judge(
-        self, rows: pa.Table, then: Callable[[DataFrame], DataFrame], schema: pa.Schema
-    ) -> tuple[pa.Table, pa.Table]:
-        """Good rows as ``then`` makes them, bad ones as quarantine keeps them."""
+    def _decoded(self, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """Good rows as the transform sees them, bad ones as quarantine keeps them."""
+        self._learn(rows)
+        return self._judge(rows, self._either, self._typed)
 
-        def both(bronze: DataFrame) -> DataFrame:
-            decoded = decode(bronze, self.stream, self.writers)
-            good = then(transform_input(decoded, self.stream))
-            bad = quarantine.condemned(decoded, str(self.stream.name))
-            return _side(good, "good", bad, "bad").unionByName(_side(bad, "bad", good, "good"))
+    def _learn(self, rows: pa.Table) -> None:
+        if self.known.learn(rows):
+            self._prepared = {}  # the plan names every writer it can read
+
+    def _finished(self, rows: pa.Table, typed: pa.Table, firsts: pa.Table, bad: pa.Table) -> Mapped:
+        """The firsts transformed; those that break the transform as bronze has them."""
+        out, broken = self._calculation.around("typed", typed=firsts)
+        if broken:
+            places = _places(firsts, "_")
+            errors = {places[index]: error for index, error in broken}
+            where = _places(rows)
+            indices = [index for index, place in enumerate(where) if place in errors]
+            apart = rows.take(pa.array(indices, pa.int64()))
+            bad = pa.concat_tables([bad, self._broken(apart, [errors[where[i]] for i in indices])])
+        return Mapped(out, bad, typed.num_rows - firsts.num_rows)
+
+    def _both(self, bronze: DataFrame) -> DataFrame:
+        """Good rows transformed, and bad ones below them."""
+        decoded = decode(bronze, self.stream, self.known.writers)
+        good = self._transformed(transform_input(decoded, self.stream))
+        bad = quarantine.condemned(decoded, str(self.stream.name))
+        return _side(good, "good", bad, "bad").unionByName(_side(bad, "bad", good, "good"))
+
+    def _either(self, bronze: DataFrame) -> DataFrame:
+        """Every row once: as the transform sees it, or as quarantine keeps it."""
+        good = F.col("error_class").isNull()
+        decoded = decode(bronze, self.stream, self.known.writers).where(~good | ~F.col("skipped"))
+        seen = zip(self._typed.names, input_columns(self.stream), strict=True)
+        kept = quarantine.condemned_columns(str(self.stream.name))
+        return decoded.select(
+            F.when(good, "good").otherwise("bad").alias("side"),
+            *(F.when(good, column).alias(f"good.{name}") for name, column in seen),
+            *(
+                F.when(~good, column).alias(f"bad.{name}")
+                for name, column in zip(quarantine.SCHEMA.names, kept, strict=True)
+            ),
+        )
+
+    def _judge(
+        self, rows: pa.Table, job: Callable[[DataFrame], DataFrame], schema: pa.Schema
+    ) -> tuple[pa.Table, pa.Table]:
+        """Good and bad rows as a job tells them apart."""
 
         def run(some: pa.Table) -> pa.Table:
             some = read_here(some.drop_columns("headers"), self.stream)
-            columns = tuple(some.schema.names)
-            if columns not in self._prepared:
-                self._prepared[columns] = Prepared(self.session, {"bronze": some.schema}, both)
-            return self._prepared[columns].run(bronze=some)
+            known = (job.__name__, *some.schema.names)
+            if known not in self._prepared:
+                self._prepared[known] = Prepared(self.session, {"bronze": some.schema}, job)
+            return self._prepared[known].run(bronze=some)
 
         apart = quarantine.SCHEMA.empty_table()
         try:
@@ -103,29 +153,15 @@ class ContractMapper(Mapper):
         out: DataFrame = self.definition(typed)
         return out
 
-    # --- schemas of those who wrote -------------------------------------------------------
-    def _learn(self, ids: set[int]) -> None:
-        """Look up writer schemas not met before; fails, to be tried again, while nobody answers."""
-        if not self.stream.contract.format.registered:
-            return
-        for schema_id in ids - set(self.writers):
-            writer = self.schemas.writer(schema_id)
-            if writer is not None:
-                self.writers = {**self.writers, schema_id: writer}
-                self._prepared = {}  # the plan names every writer it can read
-
     # --- many rows at once ----------------------------------------------------------------
     def learn_from(self, bronze: DataFrame) -> None:
-        """The same from rows that Spark holds."""
-        if not self.stream.contract.format.registered:
-            return
-        ids = F.conv(F.hex(F.substring("value", 2, 4)), 16, 10).cast("long")
-        framed = bronze.where((F.length("value") >= 5) & (F.substring("value", 1, 1) == b"\x00"))
-        self._learn({row[0] for row in framed.select(ids).distinct().collect()})
+        """Look up the writer schemas of rows that Spark holds."""
+        if self.known.learn_from(bronze):
+            self._prepared = {}
 
     def sides(self, bronze: DataFrame) -> tuple[DataFrame, DataFrame]:
         """Good rows transformed and bad rows, for Spark's writers."""
-        decoded = decode(bronze, self.stream, self.writers)
+        decoded = decode(bronze, self.stream, self.known.writers)
         good = self._transformed(transform_input(decoded, self.stream))
         return good, quarantine.condemned(decoded, str(self.stream.name))
 
@@ -147,12 +183,8 @@ class DedupeMapper(ContractMapper):
         scratch: Path,
         seen: SeenKeys | None = None,
     ) -> None:
-        super().__init__(session, definition, stream, schemas, output)
+        super().__init__(session, definition, stream, schemas, output, typed=typed)
         assert definition.dedupe is not None  # noqa: S101
-        self._typed = typed
-        self._calculation = Calculation(
-            session, {"typed": typed}, self._transformed, output, str(definition.name)
-        )
         self._newest = -1
         self._past: SeenKeys | None = None
         self._scratch = scratch
@@ -173,10 +205,6 @@ class DedupeMapper(ContractMapper):
             for offset in range(0, rows.num_rows, 100_000):
                 self.seen.firsts(self._decoded(rows.slice(offset, 100_000))[0])
         self.seen.store.commit({"bronze": position})
-
-    def _decoded(self, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
-        self._learn(_schema_ids(rows))
-        return self._judge(rows, lambda typed: typed, self._typed)
 
     def stores(self) -> list[Store]:
         return [self.seen.store, *([self._past.store] if self._past else [])]
@@ -201,18 +229,6 @@ class DedupeMapper(ContractMapper):
             self._newest = max(self._newest, pc.max(rows["ingested_at"].cast(pa.int64())).as_py())
         seen = self._past if again and self._past is not None else self.seen
         return self._finished(rows, typed, seen.firsts(typed), bad)
-
-    def _finished(self, rows: pa.Table, typed: pa.Table, firsts: pa.Table, bad: pa.Table) -> Mapped:
-        """The firsts transformed; those that break the transform as bronze has them."""
-        out, broken = self._calculation.around("typed", typed=firsts)
-        places = _places(firsts, "_")
-        errors = {places[index]: error for index, error in broken}
-        where = _places(rows)
-        indices = [index for index, place in enumerate(where) if place in errors]
-        if indices:
-            apart = rows.take(pa.array(indices, pa.int64()))
-            bad = pa.concat_tables([bad, self._broken(apart, [errors[where[i]] for i in indices])])
-        return Mapped(out, bad, typed.num_rows - firsts.num_rows)
 
     def replayed(self, rows: pa.Table, held: pa.Table) -> Mapped:
         """A row that broke the transform was the first of its key already. One that broke the
@@ -261,6 +277,7 @@ class DedupeMapper(ContractMapper):
             held=change.gone.num_rows - known.num_rows + unread.num_rows + len(lost),
             went=went.num_rows - len(again),
             came=came.num_rows - broke,
+            foreign=len(again),
         )
 
     def revised(self, position: int) -> None:
@@ -308,9 +325,3 @@ def _unpacked(answer: pa.Table, side: str, schema: pa.Schema) -> pa.Table:
     held = answer.filter(pc.equal(answer["side"], side))
     arrays = [held[f"{side}.{name}"] for name in schema.names]
     return conform(pa.Table.from_arrays(arrays, names=schema.names), schema)
-
-
-def _schema_ids(rows: pa.Table) -> set[int]:
-    """The schema ids that stand in the rows' headers."""
-    heads = pc.unique(pc.binary_slice(rows["value"], 0, 5)).to_pylist()
-    return {int.from_bytes(h[1:], "big") for h in heads if h and len(h) == 5 and h[0] == 0}

@@ -99,36 +99,47 @@ class EnrichFollower(Follower):
     # --- facts ----------------------------------------------------------------------------
     def _take_facts(self, given: Input, change: Change, batch: Batch) -> None:
         gone = change.gone if change.gone is not None else change.added.slice(0, 0)
-        added = sound(change.added, self._condemned)
-        self.tally.add(given.name, Outcome.QUARANTINED, change.added.num_rows - added.num_rows)
-        new, broken = self._computed(added)
-        counted = min(self._facts_in(new), added.num_rows - broken)
+        added, known = sound(change.added, self._condemned), sound(gone, self._condemned)
+        apart = (change.added.num_rows - added.num_rows) - (gone.num_rows - known.num_rows)
+        self.tally.add(given.name, Outcome.QUARANTINED, apart)
+        again = self._staying(known, batch.to)
+        fresh = matching(added, self._names(known), within=False)
+        new, broken = self._computed(pa.concat_tables([fresh, again]))
+        old = self._rows_of(known)
+        after = fresh.num_rows + again.num_rows - broken
+        before = after + broken + known.num_rows - added.num_rows
+        counted = min(self._facts_in(new), after) - min(self._facts_in(old), before)
         self.tally.add(given.name, Outcome.COUNTED, counted)
-        self.tally.add(given.name, Outcome.FILTERED, added.num_rows - broken - counted)
-        old = new.slice(0, 0)
-        if gone.num_rows:
-            known = sound(gone, self._condemned)
-            self.tally.add(given.name, Outcome.QUARANTINED, known.num_rows - gone.num_rows)
-            old = self._rows_of(known)
-            counted = min(self._facts_in(old), known.num_rows)
-            self.tally.add(given.name, Outcome.COUNTED, -counted)
-            self.tally.add(given.name, Outcome.FILTERED, counted - known.num_rows)
+        self.tally.add(given.name, Outcome.FILTERED, after - before - counted)
         net = Change(minus(new, old), minus(old, new))
         actions = self.upserts.rewrite(net)
         self.commit(actions, net, {given.name: batch.to}, {"rows_in": batch.count})
+
+    def _names(self, facts: pa.Table) -> pa.Table:
+        """What tells rows of these facts from others; several facts may have the same."""
+        return distinct(facts, [*self.context.definition.keys, self.kind.on])
+
+    def _staying(self, gone: pa.Table, version: int) -> pa.Table:
+        """Facts that have the names of facts that went, and are there: their rows stay."""
+        if gone.num_rows == 0:
+            return gone
+        low, high = self._span(gone)
+        start, end = (None if at is None else moment(at) for at in (low, high))
+        facts = rows_between(self.facts.source, version, self.kind.on, start, end)
+        return sound(matching(facts, self._names(gone)), self._condemned)
 
     def _rows_of(self, facts: pa.Table) -> pa.Table:
         """What the table holds of these facts, by their keys and times."""
         if facts.num_rows == 0:
             return self.writer.schema.empty_table()
+        return matching(self.upserts.rows_between(*self._span(facts)), self._names(facts))
+
+    def _span(self, facts: pa.Table) -> tuple[int | None, int | None]:
+        """From the first of some facts to after the last; one without a time lies anywhere."""
         times = facts[self.kind.on].cast(pa.int64())
-        low, high = pc.min(times).as_py(), pc.max(times).as_py()
-        if times.null_count:  # a fact without a time lies anywhere
-            held = self.upserts.rows_between(None, None)
-        else:
-            held = self.upserts.rows_between(low, high + 1)
-        names = distinct(facts, [*self.context.definition.keys, self.kind.on])
-        return matching(held, names)
+        if times.null_count:
+            return None, None
+        return pc.min(times).as_py(), pc.max(times).as_py() + 1
 
     def _facts_in(self, rows: pa.Table) -> int:
         """How many facts some rows of the table are of: one may have several, or none."""

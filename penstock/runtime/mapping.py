@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.runtime import quarantine
 from penstock.runtime.change import Change
 from penstock.runtime.compute import BROKEN_TRANSFORM, isolate, sliced, without
+from penstock.runtime.decode import ErrorClass
 from penstock.runtime.files import conform
 from penstock.runtime.prepared import Prepared
 from penstock.runtime.quarantine import sound
@@ -43,6 +45,7 @@ class Revised:
     held: int  # rows that went and were in quarantine
     went: int  # rows that went and were neither that nor duplicates
     came: int  # the same of rows that came
+    foreign: int = 0  # rows that went and that the table's own code cannot make
 
 
 class Calculation:
@@ -122,7 +125,8 @@ class Mapper(ABC):
         went = known.num_rows - gone.bad.num_rows
         held = change.gone.num_rows - went
         came = change.added.num_rows - mapped.bad.num_rows
-        return Revised(gone.rows, mapped, held, went, came)
+        foreign = pc.sum(pc.equal(gone.bad["error_class"], ErrorClass.TRANSFORM.value)).as_py()
+        return Revised(gone.rows, mapped, held, went, came, foreign or 0)
 
     def _all(self, rows: pa.Table, *, again: bool = False) -> Mapped:
         """``map`` of any number of rows."""

@@ -49,15 +49,16 @@ def mended_mapper(table: Follower, bundle: Path, jobs: str) -> Mapper:
         return RowMapper(calculation, given.argument, given.name, {})
     own, session, output = table.mapper, table.context.session, table.writer.schema
     assert isinstance(own, ContractMapper)  # noqa: S101 - it reads the same stream
+    typed = arrow_schema(typed_input(session, stream))
     if not isinstance(own, DedupeMapper) or definition.dedupe is None:
-        return ContractMapper(session, definition, stream, own.schemas, output)
+        return ContractMapper(session, definition, stream, own.schemas, output, typed=typed)
     return DedupeMapper(
         session,
         definition,
         stream,
         own.schemas,
         output,
-        typed=arrow_schema(typed_input(session, stream)),
+        typed=typed,
         source=table.first.source,
         position=own.position,
         scratch=table.context.scratch,

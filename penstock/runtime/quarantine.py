@@ -12,13 +12,14 @@ from pyspark.sql import functions as F
 from penstock.runtime.decode import ErrorClass
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 __all__ = [
     "SCHEMA",
     "broken_bronze_rows",
     "broken_rows",
     "condemned",
+    "condemned_columns",
     "ids_of",
     "is_bronze",
     "row_id",
@@ -47,14 +48,17 @@ SCHEMA = pa.schema(
 
 def condemned(decoded: DataFrame, source: str) -> DataFrame:
     """The decoded rows that broke their contract, in the quarantine's columns."""
-    bad = decoded.where(F.col("error_class").isNotNull())
-    return bad.withColumns(
-        {
-            "row_id": F.concat_ws("/", "topic", "topic_id", "partition", "offset"),
-            "source": F.lit(source),
-            "event_time": F.coalesce("event_time", "timestamp"),
-        }
-    ).select(*SCHEMA.names)
+    return decoded.where(F.col("error_class").isNotNull()).select(*condemned_columns(source))
+
+
+def condemned_columns(source: str) -> list[Column]:
+    """The quarantine's columns of a decoded row."""
+    made = {
+        "row_id": F.concat_ws("/", "topic", "topic_id", "partition", "offset"),
+        "source": F.lit(source),
+        "event_time": F.coalesce("event_time", "timestamp"),
+    }
+    return [made.get(name, F.col(name)).alias(name) for name in SCHEMA.names]
 
 
 def broken_bronze_rows(source: str, rows: pa.Table, errors: list[str]) -> pa.Table:

@@ -89,6 +89,12 @@ class RowsFollower(Follower):
         revised = self.mapper.revise(change, self.let_out(given, change.gone))
         self.set_apart(given, revised.mapped.bad)
         self.count_revised(given, change, revised)
+        if revised.foreign:
+            log.error(
+                "%s: %d rows that are to go break its own code; if mended code replayed them, "
+                "`penstock backfill %s --all` takes them back",
+                self.name, revised.foreign, self.name,
+            )  # fmt: skip
         rows, gone = revised.mapped.rows, revised.gone
         net = Change(minus(rows, gone), minus(gone, rows))
         layout = self.layout()

@@ -330,3 +330,19 @@ def test_an_order_does_not_swallow_a_broken_transform():
         worker._obey(Broken())
     assert failed == ["it does not compute"]
     assert (done, woken) == ([], [])
+
+
+# --- facts that nothing tells apart -------------------------------------------------------------
+@pytest.mark.parametrize("together", [False, True])
+def test_of_two_equal_facts_one_stays_when_the_other_goes(spark, tmp_path, together):
+    kit = kit_of(spark, tmp_path, "enrich")
+    same, other = event("a", at(1), 1), event("b", at(1), 2)
+    kit.feed([same, same, other], to="silver.events")
+    kit.remove([same], "silver.events", follow=not together)
+    if together:
+        kit.feed([other], to="silver.events")
+    assert sorted(row["n"] for row in kit.rows()) == ([1, 2, 2] if together else [1, 2])
+    check(kit)
+    kit.remove([same], "silver.events")
+    assert {row["n"] for row in kit.rows()} == {2}
+    check(kit)

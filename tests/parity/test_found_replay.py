@@ -170,3 +170,18 @@ def test_a_refill_looks_back_the_whole_horizon_to_the_microsecond(spark, tmp_pat
     kit.feed([row("1", "9")], at=NOON + 10 * SECOND + 150 * TICK)
     assert values(kit) == [("1", 1), ("2", 1)]
     check(kit)
+
+
+def test_a_void_row_that_only_mended_code_can_make_is_told_of(spark, tmp_path, caplog, monkeypatch):
+    """The row stays until a backfill: the table's own code cannot say which it is."""
+    kit = Kit(spark, tmp_path, rows_table("silver.told"), stream=READINGS)
+    kit.feed([{"id": "1", "k": "a", "v": "1"}, {"id": "2", "k": "a", "v": "x"}], at=NOON)
+    monkeypatch.setitem(CODE, "v", MENDED)
+    kit.restart()
+    assert replay(kit.follower)["replayed"] == 1
+    monkeypatch.setitem(CODE, "v", STRICT)
+    kit.restart()
+    kit.void([1], "wrong")
+    assert "backfill silver.told --all" in caplog.text
+    assert len(kit.rows()) == 2
+    assert not any(kit.balance().values())
