@@ -31,9 +31,16 @@ class Places:
             raise EnvironmentProblem(
                 f"there is no dbt project in {project}.", remedy="Restore it from the repository."
             )
+        warehouse = settings.warehouse
+        if not isinstance(warehouse, Path):
+            raise EnvironmentProblem(
+                "marts are computed by dbt on Spark, which reads tables on a disk only; those of "
+                f"this stack are in {warehouse}.",
+                remedy="See docs/object-store.md, what is not there.",
+            )
         return cls(
             project=project,
-            tables=settings.warehouse / LAYER,
+            tables=warehouse / LAYER,
             target=settings.run / "dbt",
             logs=settings.logs / "dbt",
             site=settings.home / "sites" / "dbt",

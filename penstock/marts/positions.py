@@ -23,13 +23,13 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from penstock.errors import in_a_line
+from penstock.location import Location, delta_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +59,7 @@ class Follower:
     mart: str
     follows: Mapping[str, str]  # table -> the scope of one of its rows, in SQL
     code: str  # fingerprint of its SQL and of the views it reads
-    folder: Path
+    folder: Location
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class _Rebuild(Exception):
 
 
 def position_of(
-    session: SparkSession, follower: Follower, sources: Mapping[str, Path], *, full: bool
+    session: SparkSession, follower: Follower, sources: Mapping[str, Location], *, full: bool
 ) -> Position:
     """What the mart has to do in this run.
 
@@ -113,8 +113,8 @@ def _told(before: Mapping[str, Any], reads: Mapping[str, Any]) -> str:
     )
 
 
-def _open(folder: Path, version: int | None = None) -> DeltaTable:
-    return DeltaTable(str(folder), version=version)
+def _open(folder: Location, version: int | None = None) -> DeltaTable:
+    return delta_table(folder, version)
 
 
 # --- the note -----------------------------------------------------------------------------------
