@@ -211,9 +211,13 @@ def drop_unused(folder: Path, most: int, in_use: float = _IN_USE) -> int:
 
 
 def storage_options(
-    uri: str, environment: Mapping[str, str], secrets: Path | None = None
+    uri: str, environment: Mapping[str, str], secrets: Path | None = None, endpoint: str = ""
 ) -> dict[str, str]:
     """How to get at a bucket: from the usual AWS variables, or from two secret files.
+
+    Args:
+        secrets: the folder with ``warehouse-access`` and ``warehouse-secret``.
+        endpoint: of an S3 that is not Amazon's, where no variable says so.
 
     Where nothing is named the clients look for themselves: the role of a machine or a pod, and for
     Google and Azure their own variables.
@@ -226,7 +230,8 @@ def storage_options(
     found = {name: environment[name] for name in _PASSED_ON if environment.get(name)}
     found.setdefault("AWS_REGION", environment.get("AWS_DEFAULT_REGION") or "us-east-1")
     found |= _keys(environment, secrets)
-    endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
+    asked = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
+    endpoint = asked or endpoint
     if endpoint:
         found["AWS_ENDPOINT_URL"] = endpoint
         if urlsplit(endpoint).scheme == "http":

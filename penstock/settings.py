@@ -71,7 +71,7 @@ class Settings:
             export_tables=tuple(export.get("tables", ("gold.*",))),
             clickhouse_url=env.get("PENSTOCK_CLICKHOUSE_URL") or export.get("clickhouse"),
             clickhouse_user=export.get("clickhouse_user", "penstock"),
-            bucket=_bucket(env.get("PENSTOCK_WAREHOUSE"), declared.get("warehouse"), home, env),
+            bucket=_bucket(env.get("PENSTOCK_WAREHOUSE"), declared, home, env),
         )
 
     def port(self, service: str) -> int:
@@ -211,10 +211,10 @@ def _saved(home: Path) -> dict[str, Any]:
 
 
 def _bucket(
-    asked: str | None, declared: str | None, home: Path, env: Mapping[str, str]
+    asked: str | None, declared: Mapping[str, Any], home: Path, env: Mapping[str, str]
 ) -> Bucket | None:
     """Where the tables are: as asked, or where this stack put them first; an empty word is home."""
-    uri = asked if asked is not None else _saved(home).get("warehouse", declared or "")
+    uri = asked if asked is not None else _saved(home).get("warehouse", declared.get("warehouse", ""))
     if not uri:
         return None
     scheme, _, rest = str(uri).rstrip("/").partition("://")
@@ -223,5 +223,6 @@ def _bucket(
             f"the warehouse {uri!r} is not the address of a bucket.",
             remedy="Write s3://bucket/prefix (or gs://, az://): docs/object-store.md.",
         )
-    options = storage_options(str(uri), env, home / "secrets")
+    endpoint = str(declared.get("warehouse_endpoint", ""))
+    options = storage_options(str(uri), env, home / "secrets", endpoint)
     return Bucket(f"{scheme}://{rest}", options, home / "copies" / "files")

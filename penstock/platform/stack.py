@@ -100,7 +100,7 @@ class Stack:
         """Start what is not running. Raises the first failure after everything else was tried."""
         names = self.select(only, without)
         with stack_lock(self.settings, lambda text: report(Event("", "working", text))):
-            self._remember_ports()
+            self._remember()
             ensure_secrets(self.settings, self.spec)
             for name in names:
                 report(Event(name, "waiting"))
@@ -108,7 +108,7 @@ class Stack:
         if failures:
             raise _joined(failures)
 
-    def _remember_ports(self) -> None:
+    def _remember(self) -> None:
         """Save ports and warehouse, so that later commands need no environment variable."""
         file = self.settings.home / "stack.json"
         offset = self.settings.port_offset
