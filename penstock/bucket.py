@@ -90,6 +90,38 @@ class Bucket:
             if not self._holds(key, body):
                 raise
 
+    def require_creating(self) -> None:
+        """Make sure that it is there, may be written, and that only one can create an object.
+
+        Commits rest on that. Some servers that speak S3 take the condition and ignore it: two
+        writers would then overwrite each other's commits, and nobody would be told.
+
+        Raises:
+            EnvironmentProblem: it cannot be used.
+        """
+        from obstore.exceptions import AlreadyExistsError, BaseError
+
+        key = f"_probe/{uuid.uuid4().hex}"
+        try:
+            self.create(key, b"one")
+            try:
+                self.create(key, b"another")
+            except AlreadyExistsError:
+                return
+            finally:
+                self.delete([key])
+        except (BaseError, OSError) as error:
+            first = str(error).splitlines()[0]
+            raise EnvironmentProblem(
+                f"the warehouse {self.uri} cannot be written: {first}",
+                remedy="Check the bucket, the keys and AWS_ENDPOINT_URL: docs/object-store.md.",
+            ) from None
+        raise EnvironmentProblem(
+            f"the server of {self.uri} lets an object be created twice (it ignores If-None-Match): "
+            "two writers would overwrite each other's commits.",
+            remedy="Use a store with conditional writes: docs/object-store.md.",
+        )
+
     def _holds(self, key: str, body: bytes) -> bool:
         try:
             return self.read(key) == body

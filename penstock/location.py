@@ -37,6 +37,7 @@ __all__ = [
     "copies",
     "copy_of",
     "creator",
+    "dataset",
     "delta_table",
     "lock_file",
     "near",
@@ -131,6 +132,15 @@ def below(file: Location, folder: Location) -> str:
     if inner == str(file):
         raise ValueError(f"{file} is not below {folder}")
     return inner
+
+
+def dataset(table: Location) -> tuple[str, str]:
+    """Namespace and name of a table, as OpenLineage has them."""
+    if isinstance(table, Path):
+        return "file", str(table)
+    scheme, _, rest = str(table).partition("://")
+    root, _, name = rest.partition("/")
+    return f"{scheme}://{root}", name
 
 
 # --- Delta ------------------------------------------------------------------------------------

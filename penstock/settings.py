@@ -214,7 +214,9 @@ def _bucket(
     asked: str | None, declared: Mapping[str, Any], home: Path, env: Mapping[str, str]
 ) -> Bucket | None:
     """Where the tables are: as asked, or where this stack put them first; an empty word is home."""
-    uri = asked if asked is not None else _saved(home).get("warehouse", declared.get("warehouse", ""))
+    uri = (
+        asked if asked is not None else _saved(home).get("warehouse", declared.get("warehouse", ""))
+    )
     if not uri:
         return None
     scheme, _, rest = str(uri).rstrip("/").partition("://")

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pytest
 from obstore.exceptions import AlreadyExistsError
 
 from penstock import bucket as buckets
-from penstock.errors import LeaseLost
+from penstock.errors import EnvironmentProblem, LeaseLost
 from penstock.location import (
     Location,
     Remote,
@@ -24,6 +25,7 @@ from penstock.location import (
     copies,
     copy_of,
     creator,
+    dataset,
     delta_table,
     lock_file,
     near,
@@ -32,6 +34,7 @@ from penstock.location import (
     remove_files,
     remove_tree,
     scan,
+    walk,
     write_whole,
     written,
 )
@@ -162,6 +165,31 @@ def test_a_writer_whose_answer_got_lost_finds_its_own_commit(place: Location, mo
     monkeypatch.setattr(obstore, "put", lambda *a, **k: (_ for _ in ()).throw(OSError("down")))
     with pytest.raises(OSError, match="down"):
         creator(place)("b.json", b"mine")
+
+
+def test_a_store_is_tried_before_anything_is_written(place: Location, monkeypatch):
+    if not isinstance(place, Remote):
+        pytest.skip("a disk keeps its promise")
+    place.bucket.require_creating()
+    assert list(walk(place)) == []
+    import obstore
+
+    put = obstore.put
+    monkeypatch.setattr(obstore, "put", lambda *args, mode="": put(*args))  # ignores the condition
+    with pytest.raises(EnvironmentProblem, match="created twice"):
+        place.bucket.require_creating()
+    monkeypatch.undo()
+    wrong = {**place.bucket.options, "AWS_SECRET_ACCESS_KEY": "wrong"}
+    with pytest.raises(EnvironmentProblem, match="cannot be written"):
+        replace(place.bucket, options=wrong).require_creating()
+
+
+def test_lineage_names_a_table_by_its_store(place: Location):
+    namespace, name = dataset(place / "gold" / "t")
+    if isinstance(place, Remote):
+        assert (namespace, name) == ("s3://warehouse", f"{place.bucket.uri[15:]}/gold/t")
+    else:
+        assert (namespace, name) == ("file", str(place / "gold" / "t"))
 
 
 # --- copies -------------------------------------------------------------------------------------
