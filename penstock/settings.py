@@ -214,17 +214,16 @@ def _bucket(
     asked: str | None, declared: Mapping[str, Any], home: Path, env: Mapping[str, str]
 ) -> Bucket | None:
     """Where the tables are: as asked, or where this stack put them first; an empty word is home."""
-    uri = (
-        asked if asked is not None else _saved(home).get("warehouse", declared.get("warehouse", ""))
-    )
+    known = _saved(home).get("warehouse", declared.get("warehouse", ""))
+    uri = str(known if asked is None else asked).rstrip("/")
     if not uri:
         return None
-    scheme, _, rest = str(uri).rstrip("/").partition("://")
+    scheme, _, rest = uri.partition("://")
     if scheme not in SCHEMES or not rest:
         raise EnvironmentProblem(
             f"the warehouse {uri!r} is not the address of a bucket.",
             remedy="Write s3://bucket/prefix (or gs://, az://): docs/object-store.md.",
         )
     endpoint = str(declared.get("warehouse_endpoint", ""))
-    options = storage_options(str(uri), env, home / "secrets", endpoint)
-    return Bucket(f"{scheme}://{rest}", options, home / "copies" / "files")
+    options = storage_options(uri, env, home / "secrets", endpoint)
+    return Bucket(uri, options, home / "copies" / "files")
