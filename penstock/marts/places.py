@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.errors import EnvironmentProblem
+from penstock.location import Location
 from penstock.platform.files import private_folder
 from penstock.settings import Settings
 
@@ -19,7 +20,7 @@ class Places:
     """Folders of one stack's marts."""
 
     project: Path
-    tables: Path  # Delta tables of the marts
+    tables: Location  # Delta tables of the marts
     target: Path  # what dbt compiles
     logs: Path
     site: Path  # the docs, one page
@@ -31,16 +32,9 @@ class Places:
             raise EnvironmentProblem(
                 f"there is no dbt project in {project}.", remedy="Restore it from the repository."
             )
-        warehouse = settings.warehouse
-        if not isinstance(warehouse, Path):
-            raise EnvironmentProblem(
-                "marts are computed by dbt on Spark, which reads tables on a disk only; those of "
-                f"this stack are in {warehouse}.",
-                remedy="See docs/object-store.md, what is not there.",
-            )
         return cls(
             project=project,
-            tables=warehouse / LAYER,
+            tables=settings.warehouse / LAYER,
             target=settings.run / "dbt",
             logs=settings.logs / "dbt",
             site=settings.home / "sites" / "dbt",

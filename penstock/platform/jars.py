@@ -37,7 +37,7 @@ from penstock.settings import Settings
 __all__ = ["FOLDERS", "OPTIONAL", "fetch", "fetch_optional", "is_complete", "require", "write_lock"]
 
 FOLDERS = ("spark", "kafka", "debezium", "apicurio")
-OPTIONAL = ("s3proxy",)
+OPTIONAL = ("s3a", "s3proxy")
 _PATTERN = "[conf]/[artifact]-[revision](-[classifier]).[ext]"
 _DONE = "[SUCCESSFUL ]"
 Report = Callable[[str], None]

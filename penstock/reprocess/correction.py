@@ -149,7 +149,7 @@ class Correction:
     # --- what is read ---------------------------------------------------------------------------
     def _frame(self, argument: str) -> DataFrame:
         given = self.inputs[argument]
-        files = [str(file.path) for file in given.files(None)] if given.version >= 0 else []
+        files = copies(file.path for file in given.files(None)) if given.version >= 0 else []
         rows = self._read(files, given.schema)
         broken = self.held.broken.filter(
             pa.array([s == given.name for s in self.held.broken["source"].to_pylist()], pa.bool_())
