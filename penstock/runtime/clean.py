@@ -130,22 +130,24 @@ def _put_away(path: Location, start: int, base: int) -> None:
 
 
 def _swept(files: LogFiles, base: int, *, dry_run: bool) -> Cleaned:
-    """Remove what lies before the base; the base's own commit stays."""
-    old = [checkpoint_file(files.path, v) for v in files.checkpoints if v < base]
+    """Remove what lies before the base; the base's own commit stays.
+
+    A log that has its oldest commit, or an older checkpoint, is taken to have all that follows: so
+    these go first.
+    """
     gone = sorted(v for v in files.commits if v < base)
-    old += [commit_file(files.path, v) for v in gone]
-    return Cleaned(base, len(gone), _removed(files.path, old, dry_run=dry_run))
+    commits = [commit_file(files.path, v) for v in gone]
+    older = [checkpoint_file(files.path, v) for v in files.checkpoints if v < base]
+    steps = [older, commits[:1], commits[1:]]
+    if isinstance(files.path, Remote):
+        return Cleaned(base, len(gone), _far_removed(files.path, steps, dry_run=dry_run))
+    return Cleaned(base, len(gone), _removed([*older, *commits], dry_run=dry_run))
 
 
-def _removed(path: Location, old: list[Location], *, dry_run: bool) -> int:
-    """Remove files in this order; returns their bytes."""
-    if isinstance(path, Remote):  # one by one would be two requests for each
-        sizes = {file.location.key: file.st_size for file in walk(path / "_delta_log")}
-        if not dry_run:
-            remove_files(old)
-        return sum(sizes.get(file.key, 0) for file in old if isinstance(file, Remote))
+def _removed(files: list[Location], *, dry_run: bool) -> int:
+    """Remove files one after the other; returns their bytes."""
     freed = 0
-    for file in old:
+    for file in files:
         try:
             freed += file.stat().st_size
             if not dry_run:
@@ -153,3 +155,11 @@ def _removed(path: Location, old: list[Location], *, dry_run: bool) -> int:
         except FileNotFoundError:
             continue
     return freed
+
+
+def _far_removed(path: Remote, steps: list[list[Location]], *, dry_run: bool) -> int:
+    """The same in an object store, many with one request: in no order within a step."""
+    sizes = {str(found.location): found.st_size for found in walk(path / "_delta_log")}
+    for files in steps if not dry_run else []:
+        remove_files(files)
+    return sum(sizes.get(str(file), 0) for files in steps for file in files)

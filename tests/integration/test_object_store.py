@@ -46,6 +46,15 @@ class Far(World):
         found = table.to_pyarrow_table(columns=["partition", "offset"]).to_pylist()
         return sorted((row["partition"], row["offset"]) for row in found)
 
+    def doomed(self, step: str) -> subprocess.Popen[bytes]:
+        """A supervisor that dies at a step."""
+        with (self.settings.logs / f"doomed-{step}.log").open("wb") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "tests.chaos.doomed", step, "supervise"],
+                env=self.settings.environment(), cwd=PROJECT, stdout=log,
+                stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+
     def typed(self, *words: str) -> dict:
         """A command as somebody types it, who set no variable but the server's address."""
         env = {k: v for k, v in self.settings.environment().items() if k != "PENSTOCK_WAREHOUSE"}
@@ -154,12 +163,14 @@ def test_maintenance_merges_cleans_up_and_removes(world: Far):
 
 
 def test_a_supervisor_that_is_killed_loses_and_doubles_nothing(world: Far):
-    dice = random.Random(11)
-    for _ in range(3):
-        time.sleep(dice.uniform(0.5, 3.0))
-        os.killpg(world.supervised.processes[-1].pid, signal.SIGKILL)
-        world.supervised.processes[-1].wait(60)
-        world.supervised.start()
+    """At some moment, and between the commit of a revision and the one that shows it."""
+    processes = world.supervised.processes
+    time.sleep(random.Random(11).uniform(0.5, 3.0))
+    os.killpg(processes[-1].pid, signal.SIGKILL)
+    processes[-1].wait(60)
+    for step in ("mirror.before", "mirror.after"):
+        assert world.doomed(step).wait(300) == -signal.SIGKILL
+    world.supervised.start()
     world._stopping.set()
     time.sleep(0.5)
     world.feed.flush()

@@ -30,7 +30,7 @@ def far(s3: S3Server, tmp_path: Path) -> Remote:
 def test_stream_is_batch(spark, far, name):
     kit = live(spark, far, CASES[name], seed=1, steps=10)
     check(kit)
-    assert any(found.name.endswith(".parquet") for found in walk(far / "gold"))
+    assert any(found.name.endswith(".parquet") for found in walk(far))
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda p: f"{p[2]} {p[0].__name__}.{p[1]}")
@@ -67,4 +67,4 @@ def test_a_history_that_was_built_as_a_batch_is_taken_over(spark, far):
     for one in (kit, built):
         one.reconcile()
         check(one)
-    assert any("/batch-" in str(found.location) for found in walk(far / "gold"))
+    assert any("/batch-" in str(found.location) for found in walk(far))
