@@ -57,6 +57,7 @@ class DeltaLog:
         self.token = token
         self.lock = threading.RLock()  # one commit at a time within this process
         self._create = creator(path)
+        self._in_doubt = False  # the store did not say whether it has our last commit
         self._txns: dict[str, int | None] = {}
         self._reload()
 
@@ -139,7 +140,14 @@ class DeltaLog:
                 *actions,
             ]
             body = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines)
-            self._create(_commit_path(version), body.encode())
+            try:
+                self._create(_commit_path(version), body.encode())
+            except AlreadyExistsError:
+                raise
+            except Exception:
+                self._in_doubt = True
+                raise
+            self._in_doubt = False
             self.version = version
             self._txns.update(txns)
             return version
@@ -153,11 +161,13 @@ class DeltaLog:
             self.commit([wider], {}, {"operation": "PENSTOCK WIDEN"})
 
     def _usurped(self) -> LeaseLost | ForeignCommit:
-        """Somebody took our next version: another supervisor, or a stranger?"""
+        """Somebody took our next version: another supervisor, a stranger, or we ourselves?"""
         held = delta_table(self.path).transaction_version(LEASE) or 0
         where = f"{self.path.parent.name}/{self.path.name}"
         if held > self.token:
             return LeaseLost(f"{where} is written by the holder of token {held} now.")
+        if self._in_doubt:  # then all there is to do is to begin again with what the store has
+            return LeaseLost(f"{where}: a commit of ours was taken for lost, and was not.")
         return ForeignCommit(
             f"version {self.version + 1} of {where} was written by somebody else.",
             remedy="Only Penstock may write there. Stop whoever did, then `penstock repair` the "

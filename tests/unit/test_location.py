@@ -197,6 +197,26 @@ def test_lineage_names_a_table_by_its_store(place: Location):
         assert (namespace, name) == ("file", str(place / "gold" / "t"))
 
 
+def test_a_commit_that_was_in_doubt_is_not_taken_for_a_strangers(table: Location, monkeypatch):
+    """The store was gone for long: whoever wrote begins again, with what is there."""
+    if not isinstance(table, Remote):
+        pytest.skip("a disk answers")
+    log, create = DeltaLog.take(table, 1), buckets.Bucket.create
+
+    def cut_off(self, key: str, body: bytes) -> None:
+        create(self, key, body)
+        raise OSError("no route to host")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(buckets.Bucket, "create", cut_off)
+        with pytest.raises(OSError, match="no route"):
+            append(log, 1)
+    with pytest.raises(LeaseLost, match="taken for lost"):
+        append(log, 1)
+    append(DeltaLog.take(table, 2), 2)
+    assert read(table) == [1, 2]
+
+
 # --- copies -------------------------------------------------------------------------------------
 def test_data_files_can_be_read_from_this_disk(place: Location):
     (place / "t").mkdir(parents=True, exist_ok=True)
