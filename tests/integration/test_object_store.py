@@ -142,6 +142,24 @@ def test_commands_find_the_tables_and_read_them(world: Far):
     assert world.typed("ledger")
 
 
+def test_spark_opens_tables_by_name_and_makes_a_mart_of_one(world: Far, s3: S3Server, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.integration.far_marts", str(tmp_path / "out.json")],
+        check=False, env=world.settings.environment(), cwd=PROJECT, capture_output=True,
+        text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    told = json.loads((tmp_path / "out.json").read_text())
+    assert {"bronze.trades", "silver.trades", GOLD} <= set(told["tables"])
+    assert told["changed again"] == []
+    assert "s3a" in told["commands"], "its jars are on the class path"
+    assert s3.secret not in told["commands"]
+    rows = delta_table(world.settings.warehouse / "marts" / "per_ticker").to_pyarrow_table()
+    assert {"T1", "NONE"} <= set(rows["ticker"].to_pylist())
+    found = run_query(world.settings, "select count(*) from marts.per_ticker").rows
+    assert [tuple(row) for row in found] == [(rows.num_rows,)]
+
+
 def test_maintenance_merges_cleans_up_and_removes(world: Far):
     before = sum(1 for _ in walk(world.settings.warehouse))
     registry = Registry(world.settings)
