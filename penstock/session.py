@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from penstock import metastore as names
+from penstock import spark_store
 from penstock.errors import EnvironmentProblem
 from penstock.settings import Settings
 
@@ -85,6 +86,7 @@ def build_session(
     if metastore:
         names.require(settings)
         jars.insert(0, str(names.client_folder(settings)))  # a folder: Hive's client looks there
+        jars += spark_store.class_path(settings)
     # Java's and Python's zone must be UTC too: Delta and collect() read them, not the session's.
     os.environ["TZ"] = "UTC"
     # Python workers are this Python, with its packages: not whatever `python3` means in the path.

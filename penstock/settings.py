@@ -9,10 +9,14 @@ from __future__ import annotations
 import json
 import os
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from penstock.bucket import SCHEMES, Bucket, storage_options
 from penstock.errors import EnvironmentProblem
+from penstock.location import Location, Remote
 
 __all__ = ["PORTS", "Settings"]
 
@@ -44,6 +48,7 @@ class Settings:
     export_tables: tuple[str, ...] = ("gold.*",)  # what `penstock export` takes if told nothing
     clickhouse_url: str | None = None  # None: the embedded one
     clickhouse_user: str = "penstock"  # its password is the secret clickhouse-<user>
+    bucket: Bucket | None = None  # where the tables are, if not below home: docs/object-store.md
 
     @classmethod
     def load(cls) -> Settings:
@@ -66,6 +71,7 @@ class Settings:
             export_tables=tuple(export.get("tables", ("gold.*",))),
             clickhouse_url=env.get("PENSTOCK_CLICKHOUSE_URL") or export.get("clickhouse"),
             clickhouse_user=export.get("clickhouse_user", "penstock"),
+            bucket=_bucket(env.get("PENSTOCK_WAREHOUSE"), declared, home, env),
         )
 
     def port(self, service: str) -> int:
@@ -73,9 +79,9 @@ class Settings:
 
     # --- folders of one stack -------------------------------------------------------------
     @property
-    def warehouse(self) -> Path:
+    def warehouse(self) -> Location:
         """Live tables sit at ``warehouse/<layer>/<name>`` for ever."""
-        return self.home / "warehouse"
+        return self.home / "warehouse" if self.bucket is None else Remote(self.bucket)
 
     @property
     def bundles(self) -> Path:
@@ -152,6 +158,7 @@ class Settings:
             "PENSTOCK_HOME": str(self.home),
             "PENSTOCK_PORT_OFFSET": str(self.port_offset),
             "PENSTOCK_JARS": str(self.jars),
+            "PENSTOCK_WAREHOUSE": "" if self.bucket is None else self.bucket.uri,
         }
         return inherited | ours | more
 
@@ -189,6 +196,34 @@ def _port_offset(asked: str | None, home: Path) -> int:
                 remedy="Unset it, or set it to a number such as 100.",
             ) from None
     try:
-        return int(json.loads((home / "stack.json").read_text())["port_offset"])
-    except (FileNotFoundError, KeyError, ValueError):
+        return int(_saved(home)["port_offset"])
+    except (KeyError, ValueError):
         return 0
+
+
+def _saved(home: Path) -> dict[str, Any]:
+    """What a stack was first started with."""
+    try:
+        found = json.loads((home / "stack.json").read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _bucket(
+    asked: str | None, declared: Mapping[str, Any], home: Path, env: Mapping[str, str]
+) -> Bucket | None:
+    """Where the tables are: as asked, or where this stack put them first; an empty word is home."""
+    known = _saved(home).get("warehouse", declared.get("warehouse", ""))
+    uri = str(known if asked is None else asked).rstrip("/")
+    if not uri:
+        return None
+    scheme, _, rest = uri.partition("://")
+    if scheme not in SCHEMES or not rest:
+        raise EnvironmentProblem(
+            f"the warehouse {uri!r} is not the address of a bucket.",
+            remedy="Write s3://bucket/prefix (or gs://, az://): docs/object-store.md.",
+        )
+    endpoint = str(declared.get("warehouse_endpoint", ""))
+    options = storage_options(uri, env, home / "secrets", endpoint)
+    return Bucket(uri, options, home / "copies" / "files")

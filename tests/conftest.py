@@ -6,6 +6,7 @@ import atexit
 import os
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +14,13 @@ from typing import Any
 
 import pytest
 
+from penstock.location import Location, Remote
 from penstock.model.catalog import Catalog
 from penstock.platform.stack import Stack
 from penstock.runtime.bundle import Bundle
 from penstock.settings import Settings
 from tests.live import FRAGILE, Feed, Supervised
+from tests.s3 import S3Server
 
 # Airflow writes to its home as soon as it is imported: not to the home of whoever runs the tests.
 os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="penstock-airflow-")
@@ -55,6 +58,24 @@ def spark(base_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> 
     session = build_session(replace(base_settings, home=home), "penstock-tests", memory="1g")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def s3(base_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A real S3 server; its jar is fetched the first time."""
+    server = S3Server(base_settings, tmp_path_factory.mktemp("s3"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["disk", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
+    """An empty place for tables: once a folder, once a prefix of an object store."""
+    if request.param == "disk":
+        (tmp_path / "tables").mkdir()
+        return tmp_path / "tables"
+    server: S3Server = request.getfixturevalue("s3")
+    return Remote(server.bucket(uuid.uuid4().hex, tmp_path / "copies" / "files"))
 
 
 @pytest.fixture(scope="session")

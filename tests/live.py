@@ -72,13 +72,7 @@ class Supervised:
     def start(self, *, wait: bool = True) -> subprocess.Popen:
         log = self.settings.logs / f"supervisor-test-{len(self.processes)}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        env = {
-            **os.environ,
-            "PENSTOCK_HOME": str(self.settings.home),
-            "PENSTOCK_PROJECT": str(self.settings.project),
-            "PENSTOCK_PORT_OFFSET": str(self.settings.port_offset),
-            "PENSTOCK_JARS": str(self.settings.jars),
-        }
+        env = self.settings.environment()
         process = subprocess.Popen(
             [sys.executable, "-m", "penstock.cli", "supervise"],
             env=env,

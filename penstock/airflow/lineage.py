@@ -24,12 +24,14 @@ def dataset_of(asset: Asset, lineage_context: Any) -> Any:
     """An asset as a dataset; tables by their path, exports and marts by their address."""
     from openlineage.client.event_v2 import Dataset
 
+    from penstock.location import dataset
     from penstock.model.names import TableName
     from penstock.runtime.writer import live_path
 
     parts = urlsplit(asset.uri)
     if parts.netloc == "warehouse":
         layer, _, name = parts.path.strip("/").partition("/")
-        path = live_path(Settings.load().warehouse, TableName.parse(f"{layer}.{name}"))
-        return Dataset(namespace="file", name=str(path))
+        table = live_path(Settings.load().warehouse, TableName.parse(f"{layer}.{name}"))
+        namespace, called = dataset(table)
+        return Dataset(namespace=namespace, name=called)
     return Dataset(namespace="penstock", name=f"{parts.netloc}/{parts.path.strip('/')}")

@@ -10,6 +10,7 @@ import click
 from penstock.cli.asking import TIMED, ask, known_table, live_tables
 from penstock.cli.show import print_rows
 from penstock.errors import UsageError
+from penstock.location import delta_table
 from penstock.model.names import TableName
 from penstock.runtime.writer import live_path
 from penstock.settings import Settings
@@ -140,12 +141,11 @@ def _reconcile_readers(settings: Settings, table: str) -> list[dict[str, Any]]:
 
 
 def _rows(settings: Settings, table: str) -> list[dict[str, Any]]:
-    from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
 
     path = live_path(settings.warehouse, TableName.parse(table).quarantine)
     try:
-        rows: list[dict[str, Any]] = DeltaTable(str(path)).to_pyarrow_table().to_pylist()
+        rows: list[dict[str, Any]] = delta_table(path).to_pyarrow_table().to_pylist()
     except TableNotFoundError:
         return []
     return rows

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import duckdb
 
 from penstock.export.bench import Workbench, listed, row_hash
 from penstock.export.claim import Rebuild, Sum
+from penstock.location import Location
 from penstock.serve.changes import Commit, read_commit
 from penstock.serve.snapshot import Column, Part, identifier
 
@@ -59,7 +59,7 @@ class Net:
 
 
 def net_change(
-    bench: Workbench, folder: Path, columns: Sequence[Column], after: int, until: int
+    bench: Workbench, folder: Location, columns: Sequence[Column], after: int, until: int
 ) -> Net:
     """The change from version ``after``, which had these columns, to version ``until``.
 
@@ -84,7 +84,7 @@ def net_change(
 
 
 # --- commits ----------------------------------------------------------------------------------
-def _commits(folder: Path, after: int, until: int) -> Iterator[Commit]:
+def _commits(folder: Location, after: int, until: int) -> Iterator[Commit]:
     for version in range(after + 1, until + 1):
         commit = read_commit(folder, version)
         if commit is None:
@@ -146,7 +146,7 @@ def _parts(groups: Iterator[Sequence[Part]]) -> list[Part]:
     found: dict[tuple[tuple[str, str | None], ...], list[str]] = {}
     for group in groups:
         for part in group:
-            found.setdefault(tuple(sorted(part.values.items())), []).extend(part.files)
+            found.setdefault(tuple(sorted(part.values.items())), []).extend(part.here())
     return [Part(tuple(files), dict(values)) for values, files in found.items()]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.location import Location, near
 from penstock.serve.catalog import Catalog, TableRef
 from penstock.serve.snapshot import Column, Part, open_snapshot
 
@@ -23,7 +24,7 @@ class Live:
     """One version of a live table."""
 
     table: str
-    folder: Path
+    folder: Location
     version: int
     columns: tuple[Column, ...]
     parts: tuple[Part, ...]
@@ -61,9 +62,9 @@ def open_live(catalog: Catalog, ref: TableRef, keys: tuple[str, ...]) -> Live:
     )
 
 
-def _revision(folder: Path, files: list[str]) -> str:
+def _revision(folder: Location, files: list[str]) -> str:
     """The revision a version shows: the folder its files are in. An empty table shows none."""
-    depth = len(folder.parts)
+    depth = len(near(folder).parts)
     names = Counter(
         parts[depth + 1]
         for parts in (Path(file).parts for file in files)

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
+from penstock.location import Location, scan
 from penstock.runtime.archive import Archive
 from penstock.runtime.beginnings import merged_span
 from penstock.runtime.delta_log import Action, read_commit
@@ -80,7 +79,7 @@ class Offsets:
 class History:
     """The log of one table, read backwards."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Location) -> None:
         self.path = path
         self._archive = Archive(path)
         self._footers: dict[str, list[tuple[int, int]]] = {}
@@ -90,7 +89,7 @@ class History:
     def newest(self) -> int:
         """The newest version; -1 where there is no log."""
         try:
-            with os.scandir(self.path / "_delta_log") as entries:
+            with scan(self.path / "_delta_log") as entries:
                 stems = [e.name[:-5] for e in entries if e.name.endswith(".json")]
         except (FileNotFoundError, NotADirectoryError):
             return -1

@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 
 from penstock import __version__
 from penstock.errors import EnvironmentProblem, ServiceFailed
+from penstock.location import dataset
 from penstock.model.names import TableName
 from penstock.runtime.writer import live_path
 
@@ -138,8 +139,8 @@ def _dataset(settings: Settings, entries: Mapping[str, Mapping[str, Any]], table
     fields = ((entries.get(table) or {}).get("schema") or {}).get("fields")
     if fields:
         facets["schema"] = _facet("schema", fields=[_field(f["name"], f["type"]) for f in fields])
-    path = live_path(settings.warehouse, TableName.parse(table))
-    return {"namespace": "file", "name": str(path), "facets": facets}
+    namespace, name = dataset(live_path(settings.warehouse, TableName.parse(table)))
+    return {"namespace": namespace, "name": name, "facets": facets}
 
 
 def _topic(settings: Settings, entry: Mapping[str, Any]) -> Event:

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from penstock.lineage.revisions import Revisions, folders
+from penstock.location import Location, Remote, below, delta_table, walk
 from penstock.model.names import TableName
 from penstock.runtime.writer import live_path, revision_path
 from penstock.serve.catalog import Catalog, TableRef
@@ -270,7 +270,7 @@ def _lines(bearings: _Bearings, ref: TableRef) -> Iterator[Line]:
 
 
 def _line(
-    path: Path, table: str, revision: str, state: str, *, store: int = 0, live_log: int = 0
+    path: Location, table: str, revision: str, state: str, *, store: int = 0, live_log: int = 0
 ) -> Line:
     files, rows, data = _needed(path)
     log = usage(path / "_delta_log").bytes
@@ -279,10 +279,10 @@ def _line(
     return Line(table, revision, state, files, rows, data, disk, log, store, live_log)
 
 
-def _needed(path: Path) -> tuple[int, int, int]:
+def _needed(path: Location) -> tuple[int, int, int]:
     """Files, rows and bytes of the newest version."""
     try:
-        adds = pa.table(DeltaTable(str(path)).get_add_actions(flatten=True))
+        adds = pa.table(delta_table(path).get_add_actions(flatten=True))
     except (DeltaError, OSError):
         return 0, 0, 0  # not a table yet, or one that was given up half way
     rows = sum(n or 0 for n in adds["num_records"].to_pylist())
@@ -298,12 +298,14 @@ def _places(home: Path, tables: set[str]) -> Iterator[Place]:
             yield Place("store of no table", f"stores/{entry.name}", usage(Path(entry.path)))
 
 
-def usage(folder: Path, without: str = "", seen: set[int] | None = None) -> Usage:
+def usage(folder: Location, without: str = "", seen: set[int] | None = None) -> Usage:
     """What a folder holds, all levels, without the one entry named; nothing if it is not there.
 
     A file with several names (exports share files between generations) is counted once.
     """
     total, seen = Usage(), set() if seen is None else seen
+    if isinstance(folder, Remote):
+        return _far_usage(folder, without)
     try:
         entries = list(os.scandir(folder))
     except (FileNotFoundError, NotADirectoryError):
@@ -325,6 +327,16 @@ def usage(folder: Path, without: str = "", seen: set[int] | None = None) -> Usag
         seen.add(found.st_ino)
         total += Usage(1, found.st_size, found.st_blocks * 512)
     return total
+
+
+def _far_usage(folder: Remote, without: str) -> Usage:
+    """The same of an object store, where what is stored is what is paid for."""
+    sizes = [
+        found.st_size
+        for found in walk(folder)
+        if not without or below(found.location, folder).split("/")[0] != without
+    ]
+    return Usage(len(sizes), sum(sizes), sum(sizes))
 
 
 def _folders_in(folder: Path) -> list[os.DirEntry[str]]:

@@ -10,13 +10,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import duckdb
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from penstock.errors import QueryRefused, UsageError, in_a_line
+from penstock.location import Location, delta_table
 from penstock.runtime.beginnings import merged_span
 from penstock.serve.sandbox import connect
 from penstock.serve.snapshot import Column, columns_of, identifier, literal
@@ -52,9 +51,9 @@ class Found:
     places: list[tuple[int, int, int, int]]  # partition, lowest and highest offset, how many
 
 
-def columns_at(path: Path, version: int | None = None) -> tuple[Column, ...]:
+def columns_at(path: Location, version: int | None = None) -> tuple[Column, ...]:
     """The columns of a table and their types in DuckDB."""
-    table = DeltaTable(str(path), version=version)
+    table = delta_table(path, version)
     return columns_of(json.loads(table.schema().to_json()), ())
 
 

@@ -6,13 +6,12 @@ answer has a form for when nobody can be asked, and says so.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PenstockError
+from penstock.location import Location, scan
 from penstock.model.names import TableName
 from penstock.runtime.registry import Registry, Revision, State
 from penstock.runtime.writer import live_path
@@ -73,7 +72,7 @@ class Revisions:
 
     def pin(
         self,
-        warehouse: Path,
+        warehouse: Location,
         entries: Mapping[str, Mapping[str, Any]],
         table: str,
         revision: str,
@@ -92,10 +91,10 @@ class Revisions:
         return Pin(str(entries.get(source, {}).get("revision") or ""), sure=False)
 
 
-def folders(warehouse: Path, table: str) -> list[str]:
+def folders(warehouse: Location, table: str) -> list[str]:
     """The revisions of a table that have a folder."""
     try:
-        with os.scandir(live_path(warehouse, TableName.parse(table)) / "_revisions") as entries:
+        with scan(live_path(warehouse, TableName.parse(table)) / "_revisions") as entries:
             return sorted(entry.name for entry in entries if entry.is_dir())
     except (FileNotFoundError, NotADirectoryError):
         return []

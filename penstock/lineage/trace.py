@@ -43,6 +43,7 @@ from penstock.lineage.look import (
 from penstock.lineage.origins import COMMIT, DECIDED, EVERYTHING, ROWS, Origin, RowOrigin, Trace
 from penstock.lineage.revisions import Revisions, folders
 from penstock.lineage.scope import Match, match, telling
+from penstock.location import Location, near, present
 from penstock.model.names import TableName
 from penstock.runtime.delta_log import Action
 from penstock.runtime.swap import files_at
@@ -85,7 +86,7 @@ def trace_in(
     """The same in a version of a table that is pinned already."""
     ref = snapshot.ref
     test = typed(snapshot.columns, wanted, f"{ref.layer}.{ref.name}")
-    count, rows = rows_where(snapshot.columns, snapshot.files, test, most)
+    count, rows = rows_where(snapshot.columns, snapshot.here(), test, most)
     tracer = _Tracer(settings, revisions)
     folder = Catalog(settings.warehouse, ()).folder(ref)
     found = [tracer.row(folder, snapshot, rows.slice(n, 1)) for n in range(rows.num_rows)]
@@ -112,13 +113,14 @@ class _Tracer:
         self._warehouse = settings.warehouse
         self._revisions = revisions
         self._entries = read_manifest(settings)
-        self._histories: dict[Path, History] = {}
+        self._histories: dict[Location, History] = {}
 
     # --- the row itself -------------------------------------------------------------------
-    def row(self, folder: Path, snapshot: Snapshot, found: pa.Table) -> RowOrigin:
+    def row(self, folder: Location, snapshot: Snapshot, found: pa.Table) -> RowOrigin:
         """One row of a table's snapshot, with the file it was found in."""
         ref = snapshot.ref
-        table, file = f"{ref.layer}.{ref.name}", os.path.relpath(found[FILE][0].as_py(), folder)
+        table = f"{ref.layer}.{ref.name}"
+        file = os.path.relpath(found[FILE][0].as_py(), near(folder))
         row = found.drop_columns([FILE, ROW])
         revision, path, inner = _split(folder, file, ref.revision)
         history = self._history(path)
@@ -133,7 +135,7 @@ class _Tracer:
         maker = _Maker(table, revision, entry, history, spans, row)
         return RowOrigin(
             row=row.to_pylist()[0],
-            file=os.path.relpath(folder / file, self._home),
+            file=self._shown(folder / file),
             revision=revision,
             state=self._revisions.state(str(entry.get("of", table)), revision) if revision else "",
             code=code,
@@ -235,7 +237,7 @@ class _Tracer:
         return _dated(origin, history)
 
     # --- small things ---------------------------------------------------------------------
-    def _history(self, path: Path) -> History:
+    def _history(self, path: Location) -> History:
         return self._histories.setdefault(path, History(path))
 
     def _module(self, entry: Mapping[str, Any], code: str) -> str:
@@ -245,7 +247,10 @@ class _Tracer:
         inside = Path("bundles") / code / file
         return str(inside) if code and file and (self._home / inside).is_file() else ""
 
-    def _path(self, table: str, revision: str) -> Path:
+    def _shown(self, file: Location) -> str:
+        return os.path.relpath(file, self._home) if isinstance(file, Path) else str(file)
+
+    def _path(self, table: str, revision: str) -> Location:
         name = TableName.parse(table)
         if not revision:
             return live_path(self._warehouse, name)
@@ -259,7 +264,7 @@ class _Tracer:
         return entry
 
 
-def _split(folder: Path, file: str, revision: str) -> tuple[str, Path, str]:
+def _split(folder: Location, file: str, revision: str) -> tuple[str, Location, str]:
     """Revision, its folder, and the file below that: the path itself tells."""
     parts = Path(file).parts
     if parts[0] == "_revisions":
@@ -282,7 +287,8 @@ def _brought(
             for one in history.commits([(lower, upper)])
             for file in one.came
         }
-        hits = equal_row(columns, [file for file in came if os.path.exists(file)], row)
+        there = [file for file in present(history.path, came) if os.path.exists(file)]
+        hits = equal_row(columns, there, row)
         if hits:
             return history.commit(max(came[file] for file in hits))
         upper, step = lower - 1, min(step * 8, 1024)
@@ -336,7 +342,7 @@ def _sharing(
     how = match(maker.entry, argument, maker.rows.column_names, [c.name for c in columns])
     if how is None:
         return None
-    files = [local_path(history.path, file) for file in held]
+    files = present(history.path, [local_path(history.path, file) for file in held])
     found = sharing(columns, files, maker.rows, how.tests, keep, bounds=bounds)
     return None if found is None else (how, found)
 
@@ -347,7 +353,7 @@ def _spans(
     """The commits whose files hold the rows, and whether these also brought them."""
     brought, versions = True, []
     for file in found.files:
-        inner = os.path.relpath(file, history.path)
+        inner = os.path.relpath(file, near(history.path))
         merged_here = _of_merged(history, inner, found.numbers.get(file))
         if merged_here:
             versions += merged_here

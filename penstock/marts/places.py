@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.errors import EnvironmentProblem
+from penstock.location import Location
 from penstock.platform.files import private_folder
 from penstock.settings import Settings
 
@@ -19,7 +20,7 @@ class Places:
     """Folders of one stack's marts."""
 
     project: Path
-    tables: Path  # Delta tables of the marts
+    tables: Location  # Delta tables of the marts
     target: Path  # what dbt compiles
     logs: Path
     site: Path  # the docs, one page

@@ -23,13 +23,13 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from penstock.errors import in_a_line
+from penstock.location import Location, delta_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +59,7 @@ class Follower:
     mart: str
     follows: Mapping[str, str]  # table -> the scope of one of its rows, in SQL
     code: str  # fingerprint of its SQL and of the views it reads
-    folder: Path
+    folder: Location
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class _Rebuild(Exception):
 
 
 def position_of(
-    session: SparkSession, follower: Follower, sources: Mapping[str, Path], *, full: bool
+    session: SparkSession, follower: Follower, sources: Mapping[str, Location], *, full: bool
 ) -> Position:
     """What the mart has to do in this run.
 
@@ -97,7 +97,8 @@ def position_of(
         before = _noted(follower)
         touched: set[str] = set()
         for name, scope in follower.follows.items():
-            touched |= _touched(session, name, scope, tables.get(name), before.get(name))
+            table = (sources[name], tables[name]) if name in tables else None
+            touched |= _touched(session, name, scope, table, before.get(name))
         if len(touched) > MOST_SCOPES:
             raise _Rebuild(f"{len(touched):,} scopes were touched")
     except _Rebuild as reason:
@@ -113,8 +114,8 @@ def _told(before: Mapping[str, Any], reads: Mapping[str, Any]) -> str:
     )
 
 
-def _open(folder: Path, version: int | None = None) -> DeltaTable:
-    return DeltaTable(str(folder), version=version)
+def _open(folder: Location, version: int | None = None) -> DeltaTable:
+    return delta_table(folder, version)
 
 
 # --- the note -----------------------------------------------------------------------------------
@@ -148,16 +149,17 @@ def _touched(
     session: SparkSession,
     name: str,
     scope: str,
-    table: DeltaTable | None,
+    source: tuple[Location, DeltaTable] | None,
     before: Mapping[str, Any] | None,
 ) -> set[str]:
-    if table is None:
+    if source is None:
         if before is not None:
             raise _Rebuild(f"{name} is gone")
         return set()
     if before is None:
         raise _Rebuild(f"{name} had no data when it was last read")
-    _same_table(name, table, before)
+    folder, table = source
+    _same_table(name, folder, table, before)
     first, last = int(before["version"]) + 1, table.version()
     if first > last:
         return set()
@@ -173,13 +175,13 @@ def _touched(
     return {_literal(str(row[0]), str(row[1])) for row in rows}
 
 
-def _same_table(name: str, table: DeltaTable, before: Mapping[str, Any]) -> None:
+def _same_table(name: str, folder: Location, table: DeltaTable, before: Mapping[str, Any]) -> None:
     if before.get("id") != str(table.metadata().id):
         raise _Rebuild(f"{name} is another table than the one last read")
     if int(before["version"]) > table.version():
         raise _Rebuild(f"{name} went back behind version {before['version']}")
     try:
-        then = DeltaTable(table.table_uri, version=int(before["version"])).schema()
+        then = _open(folder, int(before["version"])).schema()
     except (DeltaError, OSError):
         raise _Rebuild(f"version {before['version']} of {name} was cleaned up") from None
     if then.to_json() != table.schema().to_json():

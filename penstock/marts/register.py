@@ -95,8 +95,14 @@ def _known(session: SparkSession, layer: str) -> dict[str, _Known]:
         is_table = entry.tableType().name() != "VIEW"
         place = str(entry.location().toString()) if is_table else ""
         columns = () if is_table else tuple(str(n) for n in entry.schema().fieldNames())
-        found[name] = _Known(is_table, unquote(urlparse(place).path), columns)
+        found[name] = _Known(is_table, _address(place), columns)
     return found
+
+
+def _address(place: str) -> str:
+    """A path on a disk, or the address in a store, as the warehouse has it."""
+    parts = urlparse(place)
+    return unquote(place if parts.scheme not in ("", "file") else parts.path)
 
 
 def _register_stored(

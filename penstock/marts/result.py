@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
+
+from penstock.location import Location, delta_table
 
 __all__ = ["Built", "Fresh", "Outcome", "Tested", "built_of", "fresh_of", "rows_in", "tested_of"]
 
@@ -72,7 +72,7 @@ class Outcome:
         return {"ok": self.ok, **asdict(self)}
 
 
-def built_of(results: Iterable[Any], tables: Path, hows: dict[str, str]) -> list[Built]:
+def built_of(results: Iterable[Any], tables: Location, hows: dict[str, str]) -> list[Built]:
     """Models and snapshots among dbt's results."""
     return [
         Built(
@@ -89,16 +89,16 @@ def built_of(results: Iterable[Any], tables: Path, hows: dict[str, str]) -> list
     ]
 
 
-def _rows(result: Any, tables: Path) -> int | None:
+def _rows(result: Any, tables: Location) -> int | None:
     if str(result.status) != "success" or result.node.config.materialized == "view":
         return None
     return rows_in(tables / result.node.name)
 
 
-def rows_in(folder: Path) -> int | None:
+def rows_in(folder: Location) -> int | None:
     """Rows of a table's newest version, by the statistics in its log."""
     try:
-        adds = pa.table(DeltaTable(str(folder)).get_add_actions(flatten=True))
+        adds = pa.table(delta_table(folder).get_add_actions(flatten=True))
     except (DeltaError, OSError):
         return None
     return sum(n or 0 for n in adds["num_records"].to_pylist())

@@ -42,14 +42,14 @@ class Check:
 def examine(settings: Settings) -> list[Check]:
     """Every check, in the order in which one would mend things."""
     looks: list[Callable[[Settings], Check]] = [
-        _python, _setup, _packages, _java, _jars, _disk, _memory,
+        _python, _setup, _packages, _java, _jars, _disk, _memory, _warehouse,
     ]  # fmt: skip
     return [look(settings) for look in looks] + list(_ports(settings))
 
 
 def require_startable(settings: Settings, names: list[str]) -> None:
     """The cheap checks `up` makes before it starts anything; raises the first failure."""
-    looks: list[Callable[[Settings], Check]] = [_disk]
+    looks: list[Callable[[Settings], Check]] = [_disk, _warehouse]
     if {"kafka", "registry", "connect", "supervisor"} & set(names):
         looks += [_java, _jars]
     for look in looks:
@@ -128,6 +128,16 @@ def _disk(settings: Settings) -> Check:
             "disk", "fail", f"{message}; {_DISK_NEEDED / 2**30:.0f} GB are needed.", remedy
         )
     return Check("disk", "ok" if free >= _DISK_WANTED else "warn", message, remedy)
+
+
+def _warehouse(settings: Settings) -> Check:
+    if settings.bucket is None:
+        return Check("warehouse", "ok", f"tables are in {settings.warehouse}")
+    try:
+        settings.bucket.require_creating()
+    except EnvironmentProblem as problem:
+        return Check("warehouse", "fail", problem.message, problem.remedy)
+    return Check("warehouse", "ok", f"tables are in {settings.bucket.uri}")
 
 
 def _memory(settings: Settings) -> Check:

@@ -9,6 +9,9 @@ are unpacked; then each folder is moved into place and, last, a stamp is written
 hash of what was asked for. Without the right stamp a fetch is unfinished or out of date and is run
 again; Ivy's cache keeps what had already arrived, so an interrupted fetch goes on.
 
+What only some need (``OPTIONAL``) is not part of set-up: ``fetch_optional`` brings one such folder
+in the same way, when it is first asked for.
+
 **Known limitation.** The cache is dropped after success (it doubles the disk space), so a changed
 ivy.xml fetches everything anew: about a minute.
 """
@@ -31,9 +34,10 @@ from penstock.errors import EnvironmentProblem
 from penstock.platform.java import java_executable
 from penstock.settings import Settings
 
-__all__ = ["FOLDERS", "fetch", "is_complete", "require", "write_lock"]
+__all__ = ["FOLDERS", "OPTIONAL", "fetch", "fetch_optional", "is_complete", "require", "write_lock"]
 
 FOLDERS = ("spark", "kafka", "debezium", "apicurio")
+OPTIONAL = ("s3a", "s3proxy")
 _PATTERN = "[conf]/[artifact]-[revision](-[classifier]).[ext]"
 _DONE = "[SUCCESSFUL ]"
 Report = Callable[[str], None]
@@ -65,9 +69,9 @@ def fetch(settings: Settings, report: Report = lambda _: None, *, check: bool = 
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     (settings.jars / "stamp").unlink(missing_ok=True)
-    _retrieve(settings, part, report)
+    _retrieve(settings, part, FOLDERS if check else (*FOLDERS, *OPTIONAL), report)
     if check:
-        _verify(settings, part)
+        _verify(settings, part, FOLDERS)
     else:
         _lock_file(settings).write_text("".join(f"{line}\n" for line in _digests(part)))
     _unpack(part, report)
@@ -79,6 +83,24 @@ def fetch(settings: Settings, report: Report = lambda _: None, *, check: bool = 
     shutil.rmtree(part)
     shutil.rmtree(settings.jars / ".ivy", ignore_errors=True)
     return True
+
+
+def fetch_optional(settings: Settings, folder: str, report: Report = lambda _: None) -> Path:
+    """A folder of jars that set-up does not bring; fetched the first time."""
+    target, stamp = settings.jars / folder, settings.jars / f"{folder}.stamp"
+    if target.is_dir() and stamp.is_file() and stamp.read_text().strip() == _wanted(settings):
+        return target
+    part = settings.jars / f".part-{folder}"
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    _retrieve(settings, part, (folder,), report)
+    _verify(settings, part, (folder,))
+    shutil.rmtree(target, ignore_errors=True)
+    (part / folder).rename(target)
+    stamp.write_text(_wanted(settings) + "\n")
+    shutil.rmtree(part)
+    shutil.rmtree(settings.jars / ".ivy", ignore_errors=True)
+    return target
 
 
 def write_lock(settings: Settings, report: Report = lambda _: None) -> Path:
@@ -115,13 +137,13 @@ def _ivy_jar() -> Path:
     return jars[-1]
 
 
-def _retrieve(settings: Settings, part: Path, report: Report) -> None:
+def _retrieve(settings: Settings, part: Path, folders: tuple[str, ...], report: Report) -> None:
     """Run Ivy. A clean user.home keeps a half-filled local Maven cache out of the picture."""
     cache = settings.jars / ".ivy"
     source = _sources(settings)
     command = [str(java_executable(settings)), f"-Duser.home={cache}", "-jar", str(_ivy_jar())]
     command += ["-settings", str(source / "ivysettings.xml"), "-cache", str(cache / "cache")]
-    command += ["-ivy", str(source / "ivy.xml"), "-confs", *FOLDERS]
+    command += ["-ivy", str(source / "ivy.xml"), "-confs", *folders]
     # `jar` alone silently drops the jars that Maven calls bundles, five of Kafka's among them.
     command += ["-types", "jar", "bundle", "tar.gz", "-retrieve", str(part / _PATTERN)]
     log = settings.jars / "ivy.log"
@@ -161,10 +183,11 @@ def _digests(part: Path) -> Iterator[str]:
             yield f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.relative_to(part)}"
 
 
-def _verify(settings: Settings, part: Path) -> None:
+def _verify(settings: Settings, part: Path, folders: tuple[str, ...]) -> None:
     """Refuse a jar that is not byte for byte the one that was reviewed and locked."""
     lock = _lock_file(settings)
-    wanted = set(lock.read_text().split("\n")) - {""} if lock.is_file() else set()
+    lines = lock.read_text().split("\n") if lock.is_file() else []
+    wanted = {line for line in lines if line and line.split("  ")[1].split("/")[0] in folders}
     found = set(_digests(part))
     if wanted == found:
         return

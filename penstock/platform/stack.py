@@ -100,7 +100,7 @@ class Stack:
         """Start what is not running. Raises the first failure after everything else was tried."""
         names = self.select(only, without)
         with stack_lock(self.settings, lambda text: report(Event("", "working", text))):
-            self._remember_ports()
+            self._remember()
             ensure_secrets(self.settings, self.spec)
             for name in names:
                 report(Event(name, "waiting"))
@@ -108,20 +108,30 @@ class Stack:
         if failures:
             raise _joined(failures)
 
-    def _remember_ports(self) -> None:
-        """Save the port offset, so that later commands need no environment variable."""
+    def _remember(self) -> None:
+        """Save ports and warehouse, so that later commands need no environment variable."""
         file = self.settings.home / "stack.json"
         offset = self.settings.port_offset
+        warehouse = "" if self.settings.bucket is None else self.settings.bucket.uri
         try:
-            saved = int(json.loads(file.read_text())["port_offset"])
+            known = json.loads(file.read_text())
+            saved, place = int(known["port_offset"]), known.get("warehouse", "")
         except (FileNotFoundError, KeyError, ValueError, TypeError):
-            saved = offset
+            saved, place = offset, warehouse
+        if place != warehouse:
+            # What the registry and the stores know is of the tables there.
+            raise EnvironmentProblem(
+                f"the tables of this stack are in {place or 'its home'}, not in "
+                f"{warehouse or 'its home'}.",
+                remedy="Unset PENSTOCK_WAREHOUSE, or start another stack with its own "
+                "PENSTOCK_HOME.",
+            )
         if saved != offset and any(self._runs(service) for service in self.services.values()):
             raise EnvironmentProblem(
                 f"this stack is running with port offset {saved}, not {offset}.",
                 remedy="Run `penstock down` first, or unset PENSTOCK_PORT_OFFSET.",
             )
-        write_private(file, json.dumps({"port_offset": offset}) + "\n")
+        write_private(file, json.dumps({"port_offset": offset, "warehouse": warehouse}) + "\n")
 
     @staticmethod
     def _runs(service: Service) -> bool:

@@ -14,7 +14,6 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -22,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import ForeignCommit, LeaseLost
+from penstock.location import Location, copies, copy_of
 from penstock.model.names import TableName
 from penstock.quality.check import Outcome
 from penstock.quality.pinned import Pinned
@@ -135,13 +135,13 @@ def keep(settings: Settings, rows: Sequence[Mapping[str, Any]], run_id: str) -> 
     return version
 
 
-def _put_together(path: Path) -> None:
+def _put_together(path: Location) -> None:
     """Many small files as one. Nobody waits for this, and nobody misses it."""
     log = DeltaLog(path, token=0)
     held = files_at(path, log.version)
     if len(held) < _MANY_FILES:
         return
-    rows = pa.concat_tables([conform(pq.read_table(path / name), SCHEMA) for name in held])
+    rows = pa.concat_tables([conform(pq.read_table(copy_of(path / name)), SCHEMA) for name in held])
     (add,) = write_arrow(rows, path)
     add["add"]["dataChange"] = False
     gone = [removal(name, told["size"], changed=False) for name, told in held.items()]
@@ -154,7 +154,7 @@ def _put_together(path: Path) -> None:
     _sweep(path, {*held, add["add"]["path"]})
 
 
-def _sweep(path: Path, recent: set[str]) -> None:
+def _sweep(path: Location, recent: set[str]) -> None:
     """Files of earlier rounds, which no version that readers were promised needs."""
     old = time.time() - _UNUSED_SECONDS
     for file in path.glob("part-*.parquet"):
@@ -193,7 +193,7 @@ def _read(settings: Settings, sql: str, values: Sequence[Any]) -> list[dict[str,
     path = live_path(settings.warehouse, RESULTS)
     if not (path / "_delta_log").is_dir():
         return []
-    files = [str(path / name) for name in files_at(path, DeltaLog(path, token=0).version)]
+    files = copies(path / name for name in files_at(path, DeltaLog(path, token=0).version))
     if not files:
         return []
     with duckdb.connect(":memory:", config={"threads": 1}) as duck:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from penstock.errors import UsageError
+from penstock.location import delta_table
 from penstock.model.catalog import Catalog
 from penstock.model.names import TableName
 from penstock.model.windows import Session, Timed, Window
@@ -207,7 +208,7 @@ class Backfill:
 
     def _log(self, revision: Revision, definition: Table) -> DeltaTable:
         name = definition.name
-        return DeltaTable(str(revision_path(self.settings.warehouse, name, revision.revision)))
+        return delta_table(revision_path(self.settings.warehouse, name, revision.revision))
 
     def _held(self, log: DeltaTable, revision: Revision, definition: Table) -> Held:
         """The table and what stands beside it."""
@@ -222,7 +223,7 @@ class Backfill:
 
     def _beside(self, name: TableName, revision: Revision, schema: pa.Schema) -> pa.Table:
         path = revision_path(self.settings.warehouse, name, revision.revision)
-        return DeltaTable(str(path)).to_pyarrow_table().cast(schema)
+        return delta_table(path).to_pyarrow_table().cast(schema)
 
     def _closed(self, revision: Revision, definition: Table) -> int | None:
         """The first result that is still open, as the table last committed it."""

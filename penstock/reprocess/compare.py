@@ -14,6 +14,7 @@ from typing import Any
 
 import duckdb
 
+from penstock.location import copies
 from penstock.reprocess.compare_rows import (
     Matched,
     as_bags,
@@ -118,7 +119,7 @@ def _database(scratch: Path) -> duckdb.DuckDBPyConnection:
 
 
 def _load(duck: duckdb.DuckDBPyConnection, name: str, side: Side) -> None:
-    files = [str(side.path / path) for path in side.files()]
+    files = copies(side.path / path for path in side.files())
     if files:
         duck.execute(f"create table {name}_rows as from read_parquet($1)", [files])
         return
@@ -158,7 +159,7 @@ def _late(duck: duckdb.DuckDBPyConnection, old: Side, new: Side) -> int:
     for side in (old, new):
         if side.late is not None:
             path, version = side.late
-            files += [str(path / name) for name in files_at(path, version)]
+            files += copies(path / name for name in files_at(path, version))
     if not files:
         return 0
     duck.execute(
@@ -176,7 +177,7 @@ def _quarantined(duck: duckdb.DuckDBPyConnection, old: Side, new: Side) -> list[
         if side.quarantine is None:
             continue
         path, version = side.quarantine
-        files = [str(path / name) for name in files_at(path, version)]
+        files = copies(path / name for name in files_at(path, version))
         if not files:
             continue
         rows = duck.execute(

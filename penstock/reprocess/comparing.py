@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from penstock.errors import UsageError
+from penstock.location import Location
 from penstock.model.names import TableName
 from penstock.model.windows import Timed
 from penstock.quality.gate import check_candidate
@@ -91,7 +91,7 @@ def _compared(
 
 
 def _side(settings: Settings, name: TableName, revision: Revision, pin: Mapping[str, Any]) -> Side:
-    def beside(kind: str) -> tuple[Path, int]:
+    def beside(kind: str) -> tuple[Location, int]:
         table = getattr(name, kind)
         path = revision_path(settings.warehouse, table, revision.revision)
         return path, pin["beside"][kind]

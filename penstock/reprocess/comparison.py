@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
+from penstock.location import Location
 from penstock.runtime.swap import files_at
 
 __all__ = ["Expected", "Rollup", "Side", "TableReport", "Wishes", "column_diff"]
@@ -57,12 +57,12 @@ class Side:
 
     revision: str
     version: int
-    path: Path
+    path: Location
     columns: dict[str, str]  # name -> type, as declared
     inputs: dict[str, int] = field(default_factory=dict)
     watermark: int | None = None
-    quarantine: tuple[Path, int] | None = None
-    late: tuple[Path, int] | None = None
+    quarantine: tuple[Location, int] | None = None
+    late: tuple[Location, int] | None = None
 
     def files(self) -> dict[str, dict[str, Any]]:
         return files_at(self.path, self.version)

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
 from penstock.errors import UsageError
+from penstock.location import Location, copies, delta_table
 from penstock.model.definition import Table
 from penstock.model.kinds import Enrich, Rows
 from penstock.model.stream import Stream
@@ -52,7 +52,7 @@ __all__ = ["Correction", "Held"]
 class Held:
     """The table itself at the moment it was pinned, and what was set apart from it then."""
 
-    path: Path
+    path: Location
     version: int
     schema: pa.Schema
     broken: pa.Table  # its quarantine
@@ -60,8 +60,8 @@ class Held:
     watermark: int | None = None
 
     def files(self) -> list[str]:
-        uris = DeltaTable(str(self.path), version=self.version).file_uris()
-        return [unquote(uri.removeprefix("file://")) for uri in uris]
+        adds = pa.table(delta_table(self.path, self.version).get_add_actions(flatten=True))
+        return copies(self.path / unquote(path) for path in adds["path"].to_pylist())
 
 
 class Correction:
@@ -149,7 +149,7 @@ class Correction:
     # --- what is read ---------------------------------------------------------------------------
     def _frame(self, argument: str) -> DataFrame:
         given = self.inputs[argument]
-        files = [str(file.path) for file in given.files(None)] if given.version >= 0 else []
+        files = copies(file.path for file in given.files(None)) if given.version >= 0 else []
         rows = self._read(files, given.schema)
         broken = self.held.broken.filter(
             pa.array([s == given.name for s in self.held.broken["source"].to_pylist()], pa.bool_())

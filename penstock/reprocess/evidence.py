@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import duckdb
 
+from penstock.location import Location, copies
 from penstock.model.definition import Table
 from penstock.model.windows import Timed
 from penstock.runtime.registry import Revision
@@ -23,7 +23,7 @@ _PLACE = ("partition", "offset")  # what tables call the place of a record in it
 
 
 def made_from(
-    warehouse: Path,
+    warehouse: Location,
     definition: Table,
     revision: Revision,
     pin: Mapping[str, Any],
@@ -47,12 +47,12 @@ def made_from(
 
 
 def _places(
-    path: Path, version: int, definition: Table, known: Mapping[str, Any]
+    path: Location, version: int, definition: Table, known: Mapping[str, Any]
 ) -> list[tuple[int, int]] | None:
     """Places of the input rows that share the row's keys and lie in its window."""
     if version < 0:
         return None
-    files = [str(path / name) for name in files_at(path, version)]
+    files = copies(path / name for name in files_at(path, version))
     if not files:
         return []
     with duckdb.connect(":memory:", config={"threads": 1}) as duck:

@@ -19,14 +19,13 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
+from penstock.location import Location, copies, delta_table
 from penstock.model.definition import Table
 from penstock.model.kinds import Group, Latest, Totals
 from penstock.model.windows import Session, Timed, Window
@@ -62,7 +61,7 @@ def how_built(table: Table, *, decodes: bool) -> str:
 
 @dataclass(frozen=True)
 class _File:
-    path: Path
+    path: Location
     rows: int
     low: int | None
     high: int | None
@@ -73,12 +72,12 @@ class Pinned:
     """One input at one version."""
 
     name: str
-    path: Path
+    path: Location
     schema: pa.Schema
     version: int
 
     def files(self, on: str | None) -> list[_File]:
-        table = DeltaTable(str(self.path), version=self.version)
+        table = delta_table(self.path, self.version)
         found = []
         for add in pa.table(table.get_add_actions(flatten=True)).to_pylist():
             low, high = (parse_stamp(add.get(f"{end}.{on}")) for end in ("min", "max"))
@@ -117,8 +116,8 @@ class HistoryBuilder:
         session: SparkSession,
         table: Table,
         *,
-        into: Path,
-        beside: Path,
+        into: Location,
+        beside: Location,
         schema: pa.Schema,
         inputs: Mapping[str, Pinned],
         since: int | None = None,
@@ -323,14 +322,14 @@ class HistoryBuilder:
         empty = {a: f.limit(0) if a != argument else f for a, f in frames.items()}
         return min(rows, int(self.table(**empty).count()))
 
-    def _read(self, argument: str, files: list[Path]) -> DataFrame:
+    def _read(self, argument: str, files: list[Location]) -> DataFrame:
         from pyspark.sql.pandas.types import from_arrow_schema
 
         schema = from_arrow_schema(self.inputs[argument].schema)
         if not files:
             return self.session.createDataFrame([], schema)
         names: list[Column] = [F.col(name) for name in schema.names]
-        return self.session.read.schema(schema).parquet(*map(str, files)).select(*names)
+        return self.session.read.schema(schema).parquet(*copies(files)).select(*names)
 
 
 def _records(adds: list[Action]) -> int:

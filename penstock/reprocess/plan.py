@@ -10,14 +10,13 @@ import difflib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from penstock.errors import UsageError
+from penstock.location import Location, delta_table
 from penstock.model.catalog import Catalog
 from penstock.model.names import TableName
 from penstock.reprocess.comparison import column_diff
@@ -265,7 +264,7 @@ def _reading(settings: Settings, name: TableName, live: Mapping[str, Revision]) 
     if revision:
         path = revision_path(settings.warehouse, name, revision)
     try:
-        table = DeltaTable(str(path))
+        table = delta_table(path)
     except TableNotFoundError:
         return Reading(str(name), revision, -1, 0, 0)
     adds = pa.table(table.get_add_actions(flatten=True))
@@ -273,9 +272,9 @@ def _reading(settings: Settings, name: TableName, live: Mapping[str, Revision]) 
     return Reading(str(name), revision, table.version(), rows, sum(adds["size_bytes"].to_pylist()))
 
 
-def _size(path: Path) -> int:
+def _size(path: Location) -> int:
     try:
-        adds = pa.table(DeltaTable(str(path)).get_add_actions(flatten=True))
+        adds = pa.table(delta_table(path).get_add_actions(flatten=True))
     except TableNotFoundError:
         return 0
     return int(sum(adds["size_bytes"].to_pylist()))

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from penstock.errors import NotRunning, PenstockError, UsageError, in_a_line
+from penstock.location import delta_table
 from penstock.model.duration import parse_duration
 from penstock.model.names import TableName
 from penstock.model.windows import Session, Timed
@@ -231,7 +231,7 @@ class Stager:
         if running is None:
             return None
         path = revision_path(self.settings.warehouse, source, running.revision)
-        pinned = Pinned(str(source), path, pa.schema([]), DeltaTable(str(path)).version())
+        pinned = Pinned(str(source), path, pa.schema([]), delta_table(path).version())
         lows = [f.low for f in pinned.files(on) if f.low is not None]
         return min(lows, default=None)
 
@@ -304,7 +304,7 @@ class Stager:
         for argument, source in definition.inputs.items():
             upstream = known[str(source), revision.inputs[str(source)]]
             path = revision_path(self.settings.warehouse, source, upstream.revision)
-            version = begun.inputs[str(source)] if begun else DeltaTable(str(path)).version()
+            version = begun.inputs[str(source)] if begun else delta_table(path).version()
             schema = arrow_fields(upstream.declared["schema"])
             inputs[argument] = Pinned(str(source), path, schema, version)
         warehouse, name = self.settings.warehouse, definition.name

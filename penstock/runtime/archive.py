@@ -15,17 +15,16 @@ was carried out by then and is left out.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from penstock.location import Location, readable, scan, write_whole
 from penstock.runtime.delta_log import Action
 
 __all__ = ["Archive", "Archived", "archived"]
@@ -97,7 +96,7 @@ def _told(info: Action) -> dict[str, Any]:
 class Archive:
     """The commits of one table that are gone from its log."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Location) -> None:
         self._folder = path / _FOLDER
         self._read: dict[tuple[int, int], dict[int, Archived]] = {}
 
@@ -105,7 +104,7 @@ class Archive:
     def parts(self) -> list[tuple[int, int]]:
         """First and last version of each file, in order."""
         try:
-            with os.scandir(self._folder) as entries:
+            with scan(self._folder) as entries:
                 stems = [e.name.partition(".") for e in entries]
         except (FileNotFoundError, NotADirectoryError):
             return []
@@ -129,11 +128,10 @@ class Archive:
             for c in commits
         ]
         self._folder.mkdir(exist_ok=True)
-        target = self._file((first, last))
-        draft = target.with_suffix(".draft")
         table = pa.Table.from_pylist(lines, schema=_SCHEMA)
-        pq.write_table(table, draft, compression="zstd", compression_level=9)
-        draft.replace(target)
+        body = pa.BufferOutputStream()
+        pq.write_table(table, body, compression="zstd", compression_level=9)
+        write_whole(self._file((first, last)), body.getvalue().to_pybytes())
         self.__dict__.pop("parts", None)
 
     def commit(self, version: int) -> Archived | None:
@@ -147,18 +145,20 @@ class Archive:
         found: dict[str, int] = {}
         grew = True
         for span in self.parts:
-            rows = pq.read_table(self._file(span), columns=["version", "adds", "rewrites"])
+            rows = pq.read_table(
+                readable(self._file(span)), columns=["version", "adds", "rewrites"]
+            )
             grew = grew and not pc.any(rows["rewrites"]).as_py()
             for row in rows.filter(pc.greater(pc.list_value_length(rows["adds"]), 0)).to_pylist():
                 found.update(dict.fromkeys(row["adds"], row["version"]))
         return found, grew
 
-    def _file(self, span: tuple[int, int]) -> Path:
+    def _file(self, span: tuple[int, int]) -> Location:
         return self._folder / f"{span[0]}-{span[1]}.parquet"
 
     def _part(self, span: tuple[int, int]) -> dict[int, Archived]:
         if span not in self._read:
-            rows = pq.read_table(self._file(span)).to_pylist()
+            rows = pq.read_table(readable(self._file(span))).to_pylist()
             found = [
                 Archived(**{**r, "told": json.loads(r["told"]), "txns": json.loads(r["txns"])})
                 for r in rows

@@ -31,16 +31,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import pg8000.native
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 
 from penstock.errors import NotRunning, PenstockError, ServiceFailed, UsageError
+from penstock.location import Location, copy_of, delta_table
 from penstock.model.contract import Contract
 from penstock.model.contract_wire import message_reader
 from penstock.model.definition import Table
@@ -121,8 +120,8 @@ class Audit:
     def run(self) -> Report:
         began = time.monotonic()
         Connector(self.settings, self.capture.connector).require_running()
-        before = DeltaTable(str(self._bronze)).version()
-        copied = pa.schema(DeltaTable(str(self._path)).schema().to_arrow())
+        before = delta_table(self._bronze).version()
+        copied = pa.schema(delta_table(self._path).schema().to_arrow())
         with source_database(self.settings, self.capture.database) as database:
             columns, not_compared = self._columns(database, copied)
             schema = pa.schema([copied.field(name) for name in columns])
@@ -148,11 +147,11 @@ class Audit:
         )
 
     @property
-    def _bronze(self) -> Path:
+    def _bronze(self) -> Location:
         return live_path(self.settings.warehouse, self.stream.name)
 
     @property
-    def _path(self) -> Path:
+    def _path(self) -> Location:
         return revision_path(self.settings.warehouse, self.name, self.revision)
 
     # --- step 1: the source ---------------------------------------------------------------
@@ -244,7 +243,7 @@ class Audit:
         topic = describe_topic(self.settings, self.stream.topic)
 
         def arrived() -> bool:
-            bronze = DeltaTable(str(self._bronze))
+            bronze = delta_table(self._bronze)
             return all(
                 (bronze.transaction_version(f"kafka:{topic.topic_id}:{part}") or 0) >= end
                 for part, end in topic.latest.items()
@@ -260,7 +259,7 @@ class Audit:
     # --- step 3: what was committed since -------------------------------------------------
     def _read_copy(self, schema: pa.Schema) -> tuple[pa.Table, int]:
         """The table's current rows at one version, and the bronze version they go up to."""
-        table = DeltaTable(str(self._path))
+        table = delta_table(self._path)
         reached = table.transaction_version(f"{self.revision}:{self.stream.name}")
         history = isinstance(self.table.kind, History)
         wanted = [*schema.names, "valid_to"] if history else schema.names
@@ -300,12 +299,12 @@ def _wire(contract: Contract) -> tuple[str, Debezium]:
     return contract.schema_json, contract.format
 
 
-def _messages(bronze: Path, version: int) -> Iterable[tuple[bytes, int]]:
+def _messages(bronze: Location, version: int) -> Iterable[tuple[bytes, int]]:
     for action in read_commit(bronze, version):
         added = action.get("add")
         if added and added["dataChange"]:
             rows = pq.read_table(
-                bronze / added["path"], columns=["value", "offset"], partitioning=None
+                copy_of(bronze / added["path"]), columns=["value", "offset"], partitioning=None
             )
             yield from zip(rows["value"].to_pylist(), rows["offset"].to_pylist(), strict=True)
 

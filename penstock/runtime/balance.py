@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
+from penstock.location import Location, delta_table
 from penstock.model.names import TableName
 from penstock.runtime.writer import live_path, revision_path
 
@@ -40,7 +40,9 @@ class Balance:
         }
 
 
-def balances(warehouse: Path, entry: dict[str, Any], revisions: dict[str, str]) -> list[Balance]:
+def balances(
+    warehouse: Location, entry: dict[str, Any], revisions: dict[str, str]
+) -> list[Balance]:
     """What the manifest's ``entry`` of a table comes to, as of its newest counted commit.
 
     Args:
@@ -49,14 +51,14 @@ def balances(warehouse: Path, entry: dict[str, Any], revisions: dict[str, str]) 
     name, revision = TableName.parse(entry["name"]), entry["revision"]
     counted = revision_path(warehouse, name.outcomes, revision)
     try:
-        table = DeltaTable(str(counted))
+        table = delta_table(counted)
     except TableNotFoundError:
         return []
     version = table.transaction_version(f"{revision}:outcomes")
     if version is None:
         return []
     rows = table.to_pyarrow_table(columns=["input", "outcome", "rows"])
-    main = DeltaTable(str(revision_path(warehouse, name, revision)), version=version)
+    main = delta_table(revision_path(warehouse, name, revision), version)
     return [
         _balance(warehouse, entry, source, counted=rows, main=main, revisions=revisions)
         for source in entry["inputs"].values()
@@ -64,7 +66,7 @@ def balances(warehouse: Path, entry: dict[str, Any], revisions: dict[str, str]) 
 
 
 def _balance(
-    warehouse: Path,
+    warehouse: Location,
     entry: dict[str, Any],
     source: str,
     *,
@@ -86,8 +88,8 @@ def _balance(
     return Balance(entry["name"], source, has * _weight(entry), dict(sorted(outcomes.items())))
 
 
-def _rows(path: Path, version: int) -> int:
-    adds = pa.table(DeltaTable(str(path), version=version).get_add_actions(flatten=True))
+def _rows(path: Location, version: int) -> int:
+    adds = pa.table(delta_table(path, version).get_add_actions(flatten=True))
     return int(pc.sum(adds["num_records"]).as_py() or 0)
 
 

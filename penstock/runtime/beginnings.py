@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import PenstockError
+from penstock.location import Location
 from penstock.runtime.archive import Archive
 from penstock.runtime.delta_log import Action
 from penstock.runtime.log_files import LogFiles, files_at
@@ -65,7 +66,7 @@ class Segment:
 class Base:
     """The oldest version of a table that can be read, as something to begin with."""
 
-    path: Path
+    path: Location
     version: int
     segments: tuple[Segment, ...]
     whole: bool  # rows went too: it can only be taken as one
@@ -92,13 +93,13 @@ class Base:
         return [add for s in self.segments if s.last <= version for add in s.adds]
 
 
-def base_of(path: Path) -> Base:
+def base_of(path: Location) -> Base:
     """The base of a table whose log was cleaned up."""
     return _base(path, LogFiles.listed(path).start)
 
 
 @lru_cache(maxsize=8)
-def _base(path: Path, version: int) -> Base:
+def _base(path: Location, version: int) -> Base:
     files = files_at(path, version)
     brought, grew = Archive(path).brought()
     segments = _segments(files, brought) if grew else None

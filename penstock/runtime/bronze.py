@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from penstock.location import Location
 from penstock.model.names import TableName
 from penstock.runtime.decode import VOID
 from penstock.runtime.delta_log import Action, DeltaLog
@@ -114,7 +114,9 @@ def identified_rows(
 class BronzeWriter:
     """The only writer of one bronze table."""
 
-    def __init__(self, warehouse: Path, name: TableName, *, token: int, topic_id: str = "") -> None:
+    def __init__(
+        self, warehouse: Location, name: TableName, *, token: int, topic_id: str = ""
+    ) -> None:
         self.name = name
         self.path = live_path(warehouse, name)
         self.topic_id = topic_id  # set by whoever ingests: a recreated topic has another one

@@ -5,8 +5,8 @@ made; what lineage and new readers need of the commits before it is put into the
 older checkpoints go, then the commits, the oldest first. Whenever it is interrupted, what is left
 is a log that begins later: the next run goes on. Readers of what stays notice nothing.
 
-A checkpoint of an old version is made in a folder of its own, from links to the commits: the log's
-own pointer to its newest checkpoint must not go back.
+A checkpoint of an old version is made in a folder of its own, from links to the commits (of an
+object store: from copies of them): the log's own pointer to its newest checkpoint must not go back.
 
 **What it does not do.** Remove data files: see ``vacuum``. Commit anything: it needs no lease.
 """
@@ -22,8 +22,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from deltalake import DeltaTable
-
+from penstock.location import (
+    Location,
+    Remote,
+    delta_table,
+    lock_file,
+    remove_files,
+    walk,
+    write_whole,
+)
 from penstock.runtime.archive import Archive, archived
 from penstock.runtime.delta_log import read_commit
 from penstock.runtime.log_files import LogFiles, checkpoint_file, commit_file, files_at
@@ -43,7 +50,7 @@ class Cleaned:
 
 
 def clean(
-    path: Path, keep: int, *, archive: bool, least: int = 1, dry_run: bool = False
+    path: Location, keep: int, *, archive: bool, least: int = 1, dry_run: bool = False
 ) -> Cleaned:
     """Let a log begin at a version that is not after ``keep``.
 
@@ -69,9 +76,9 @@ def clean(
 
 
 @contextmanager
-def only_one(path: Path) -> Iterator[bool]:
+def only_one(path: Location) -> Iterator[bool]:
     """Whether nobody else removes files of this log just now, in whatever process."""
-    with open(path / "_upkeep.lock", "w") as handle:
+    with open(lock_file(path), "w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -82,24 +89,37 @@ def only_one(path: Path) -> Iterator[bool]:
 
 def _checkpoint(files: LogFiles, version: int) -> None:
     """A checkpoint of an older version."""
-    folder = files.path / "_drafts" / uuid.uuid4().hex
+    near = files.path if isinstance(files.path, Path) else lock_file(files.path).parent
+    folder = near / "_drafts" / uuid.uuid4().hex
     log = folder / "_delta_log"
     log.mkdir(parents=True)
     try:
         earlier = [v for v in files.checkpoints if v <= version]
         begin = earlier[-1] if earlier else -1
         if earlier:
-            os.link(checkpoint_file(files.path, begin), checkpoint_file(folder, begin))
+            _take(checkpoint_file(files.path, begin), log)
         for number in range(max(begin, 0), version + 1):
             if number in files.commits:
-                os.link(commit_file(files.path, number), commit_file(folder, number))
-        DeltaTable(str(folder), version=version).create_checkpoint()
-        checkpoint_file(folder, version).replace(checkpoint_file(files.path, version))
+                _take(commit_file(files.path, number), log)
+        delta_table(folder, version).create_checkpoint()
+        made, target = checkpoint_file(folder, version), checkpoint_file(files.path, version)
+        if isinstance(made, Path) and isinstance(target, Path):
+            made.replace(target)
+        else:
+            write_whole(target, made.read_bytes())
     finally:
-        shutil.rmtree(folder.parent, ignore_errors=True)
+        shutil.rmtree(folder if near is not files.path else folder.parent, ignore_errors=True)
 
 
-def _put_away(path: Path, start: int, base: int) -> None:
+def _take(file: Location, folder: Path) -> None:
+    """A file of a log, also in a folder of this disk."""
+    if isinstance(file, Path):
+        os.link(file, folder / file.name)
+    else:
+        (folder / file.name).write_bytes(file.read_bytes())
+
+
+def _put_away(path: Location, start: int, base: int) -> None:
     """Keep commits in little, once: what the archive has already it keeps."""
     store = Archive(path)
     first = max(start, store.newest + 1)
@@ -110,16 +130,36 @@ def _put_away(path: Path, start: int, base: int) -> None:
 
 
 def _swept(files: LogFiles, base: int, *, dry_run: bool) -> Cleaned:
-    """Remove what lies before the base; the base's own commit stays."""
-    old = [checkpoint_file(files.path, v) for v in files.checkpoints if v < base]
+    """Remove what lies before the base; the base's own commit stays.
+
+    A log that has its oldest commit, or an older checkpoint, is taken to have all that follows: so
+    these go first.
+    """
     gone = sorted(v for v in files.commits if v < base)
-    old += [commit_file(files.path, v) for v in gone]
+    commits = [commit_file(files.path, v) for v in gone]
+    older = [checkpoint_file(files.path, v) for v in files.checkpoints if v < base]
+    steps = [older, commits[:1], commits[1:]]
+    if isinstance(files.path, Remote):
+        return Cleaned(base, len(gone), _far_removed(files.path, steps, dry_run=dry_run))
+    return Cleaned(base, len(gone), _removed([*older, *commits], dry_run=dry_run))
+
+
+def _removed(files: list[Location], *, dry_run: bool) -> int:
+    """Remove files one after the other; returns their bytes."""
     freed = 0
-    for file in old:
+    for file in files:
         try:
             freed += file.stat().st_size
             if not dry_run:
                 file.unlink()
         except FileNotFoundError:
             continue
-    return Cleaned(base, len(gone), freed)
+    return freed
+
+
+def _far_removed(path: Remote, steps: list[list[Location]], *, dry_run: bool) -> int:
+    """The same in an object store, many with one request: in no order within a step."""
+    sizes = {str(found.location): found.st_size for found in walk(path / "_delta_log")}
+    for files in steps if not dry_run else []:
+        remove_files(files)
+    return sum(sizes.get(str(file), 0) for files in steps for file in files)

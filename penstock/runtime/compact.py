@@ -8,10 +8,10 @@ a change feed, sees nothing of it. Files that go stay on disk until nobody can a
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Protocol
 
 from penstock.errors import UsageError
+from penstock.location import Location
 from penstock.model.names import TableName
 from penstock.runtime.delta_log import Action, DeltaLog
 from penstock.runtime.files import removal
@@ -30,7 +30,7 @@ OPERATION = "PENSTOCK COMPACT"
 class Compacted(Protocol):
     """A table's writer: of bronze, or of a revision."""
 
-    path: Path
+    path: Location
     log: DeltaLog
 
 

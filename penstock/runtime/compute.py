@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, PythonException
 
 from penstock.errors import TransformError, in_a_line
+from penstock.location import Location
 from penstock.runtime.delta_log import Action
 from penstock.runtime.files import conform, spark_files, write_arrow
 
@@ -61,7 +61,7 @@ class Computed:
         return sum(json.loads(a["add"]["stats"])["numRecords"] for a in self.adds)
 
 
-def materialise(frame: DataFrame, schema: pa.Schema, folder: Path, *, big: bool) -> Computed:
+def materialise(frame: DataFrame, schema: pa.Schema, folder: Location, *, big: bool) -> Computed:
     """Compute the frame and write it as files of a table; nothing is committed here."""
     if big:
         return Computed(spark_files(frame.select(*schema.names), folder))

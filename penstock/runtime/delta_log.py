@@ -16,18 +16,16 @@ import json
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-import obstore
 import pyarrow as pa
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError
 from obstore.exceptions import AlreadyExistsError
-from obstore.store import LocalStore
 
 from penstock import __version__
 from penstock.errors import ForeignCommit, LeaseLost
+from penstock.location import Location, creator, delta_table, options_of
 
 __all__ = [
     "Action",
@@ -54,19 +52,21 @@ _TABLE_PROPERTIES = {
 class DeltaLog:
     """The log of one Delta table, held by one writer with one token."""
 
-    def __init__(self, path: Path, token: int) -> None:
+    def __init__(self, path: Location, token: int) -> None:
         self.path = path
         self.token = token
         self.lock = threading.RLock()  # one commit at a time within this process
-        self._store = LocalStore(prefix=str(path))
+        self._create = creator(path)
+        self._in_doubt = False  # the store did not say whether it has our last commit
         self._txns: dict[str, int | None] = {}
         self._reload()
 
     # --- opening --------------------------------------------------------------------------
     @classmethod
-    def create(cls, path: Path, schema: pa.Schema, *, description: str = "") -> None:
+    def create(cls, path: Location, schema: pa.Schema, *, description: str = "") -> None:
         """Make the table if it is not there; an existing one is left as it is."""
-        if (path / "_delta_log").exists() and DeltaTable.is_deltatable(str(path)):
+        options = options_of(path)
+        if (path / "_delta_log").exists() and DeltaTable.is_deltatable(str(path), options):
             return
         path.mkdir(parents=True, exist_ok=True)
         try:
@@ -76,13 +76,14 @@ class DeltaLog:
                 mode="ignore",
                 description=description or None,
                 configuration=_TABLE_PROPERTIES,
+                storage_options=options,
             )
         except DeltaError:
-            if not DeltaTable.is_deltatable(str(path)):
+            if not DeltaTable.is_deltatable(str(path), options):
                 raise  # else another process made it between our look and our try
 
     @classmethod
-    def take(cls, path: Path, token: int) -> DeltaLog:
+    def take(cls, path: Location, token: int) -> DeltaLog:
         """Open the table as its only writer: commit ``token``, or learn that a newer one rules."""
         while True:
             log = cls(path, token)
@@ -98,7 +99,7 @@ class DeltaLog:
             return log
 
     def _reload(self) -> None:
-        self._table = DeltaTable(str(self.path))
+        self._table = delta_table(self.path)
         self.version: int = self._table.version()
         self._txns.clear()
 
@@ -139,7 +140,14 @@ class DeltaLog:
                 *actions,
             ]
             body = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines)
-            obstore.put(self._store, _commit_path(version), body.encode(), mode="create")
+            try:
+                self._create(_commit_path(version), body.encode())
+            except AlreadyExistsError:
+                raise
+            except Exception:
+                self._in_doubt = True
+                raise
+            self._in_doubt = False
             self.version = version
             self._txns.update(txns)
             return version
@@ -153,11 +161,13 @@ class DeltaLog:
             self.commit([wider], {}, {"operation": "PENSTOCK WIDEN"})
 
     def _usurped(self) -> LeaseLost | ForeignCommit:
-        """Somebody took our next version: another supervisor, or a stranger?"""
-        held = DeltaTable(str(self.path)).transaction_version(LEASE) or 0
+        """Somebody took our next version: another supervisor, a stranger, or we ourselves?"""
+        held = delta_table(self.path).transaction_version(LEASE) or 0
         where = f"{self.path.parent.name}/{self.path.name}"
         if held > self.token:
             return LeaseLost(f"{where} is written by the holder of token {held} now.")
+        if self._in_doubt:  # then all there is to do is to begin again with what the store has
+            return LeaseLost(f"{where}: a commit of ours was taken for lost, and was not.")
         return ForeignCommit(
             f"version {self.version + 1} of {where} was written by somebody else.",
             remedy="Only Penstock may write there. Stop whoever did, then `penstock repair` the "
@@ -167,7 +177,7 @@ class DeltaLog:
     # --- reading --------------------------------------------------------------------------
     def snapshot(self, version: int | None = None) -> DeltaTable:
         """A reader's view, by default at the version this writer last saw."""
-        return DeltaTable(str(self.path), version=self.version if version is None else version)
+        return delta_table(self.path, self.version if version is None else version)
 
     def commits(self, after: int) -> Iterator[tuple[int, list[Action]]]:
         """The commits after a version, oldest first, up to what this writer last saw."""
@@ -175,7 +185,7 @@ class DeltaLog:
             yield version, read_commit(self.path, version)
 
 
-def append_shared(path: Path, adds: Iterable[Action], info: Mapping[str, Any]) -> int:
+def append_shared(path: Location, adds: Iterable[Action], info: Mapping[str, Any]) -> int:
     """Append to a table that has no holder and several writers; returns the version it became.
 
     New rows depend on nothing that others commit, so whoever finds its version taken takes the
@@ -210,7 +220,7 @@ def _commit_info(info: Mapping[str, Any], now: int, *, blind: bool) -> Action:
     }
 
 
-def read_commit(path: Path, version: int) -> list[Action]:
+def read_commit(path: Location, version: int) -> list[Action]:
     """The actions of one commit."""
     text = (path / _commit_path(version)).read_text()
     return [json.loads(line) for line in text.splitlines() if line]
@@ -233,7 +243,7 @@ def metadata_action(table: DeltaTable, schema: str) -> Action:
     }
 
 
-def commit_metadata(path: Path, version: int) -> dict[str, Any]:
+def commit_metadata(path: Location, version: int) -> dict[str, Any]:
     """What a commit of ours tells beside its actions."""
     for action in read_commit(path, version):
         if "commitInfo" in action:

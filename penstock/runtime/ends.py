@@ -6,10 +6,10 @@ import logging
 import shutil
 from typing import Any, Protocol
 
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from penstock.errors import UsageError
+from penstock.location import bytes_below, delta_table, remove_tree
 from penstock.model.names import TableName
 from penstock.runtime.delta_log import commit_metadata
 from penstock.runtime.register import show_revision
@@ -66,7 +66,7 @@ def referenced(settings: Settings, table: str, revision: str) -> bool:
         path = live_path(settings.warehouse, one)
         if not (path / "_delta_log").exists():
             continue
-        version = DeltaTable(str(path)).version()
+        version = delta_table(path).version()
         if any(file.startswith(prefix) for file in files_at(path, version)):
             return True
     return False
@@ -77,8 +77,8 @@ def delete_revision(settings: Settings, name: TableName, revision: str) -> int:
     freed = 0
     for one in (name, name.quarantine, name.late, name.outcomes):
         folder = revision_path(settings.warehouse, one, revision)
-        freed += sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-        shutil.rmtree(folder, ignore_errors=True)
+        freed += bytes_below(folder)
+        remove_tree(folder)
     shutil.rmtree(settings.home / "stores" / str(name) / revision, ignore_errors=True)
     return freed
 
@@ -97,7 +97,7 @@ def finish_swaps(settings: Settings, registry: Registry) -> list[str]:
         if len(others) < 2 or not (path / "_delta_log").exists():
             continue
         try:
-            log_of = DeltaTable(str(path))
+            log_of = delta_table(path)
             actual = shown(log_of, others)
         except DeltaError as error:  # that table will be parked; the others must start
             log.error("the live log of %s cannot be read: %s", live.table, error)

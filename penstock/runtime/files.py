@@ -11,13 +11,13 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.location import Location, Remote, below, copy_of, written
 from penstock.runtime.change import CHANGE_TYPE, Change
 from penstock.runtime.delta_log import Action
 from penstock.runtime.relate import among
@@ -35,16 +35,17 @@ def conform(data: pa.Table, schema: pa.Schema) -> pa.Table:
     return data.select(schema.names).cast(schema)
 
 
-def write_arrow(data: pa.Table, table: Path, prefix: str = "part") -> list[Action]:
+def write_arrow(data: pa.Table, table: Location, prefix: str = "part") -> list[Action]:
     """One Parquet file from rows in memory; no rows, no file."""
     if data.num_rows == 0:
         return []
-    name = f"{prefix}-{uuid.uuid4()}.parquet"
-    pq.write_table(data, table / name, compression="snappy", coerce_timestamps="us")
-    return [described(table / name, table)]
+    path = table / f"{prefix}-{uuid.uuid4()}.parquet"
+    with written(path) as file:
+        pq.write_table(data, file, compression="snappy", coerce_timestamps="us")
+    return [described(path, table)]
 
 
-def write_changes(change: Change, keys: Sequence[str], table: Path) -> list[Action]:
+def write_changes(change: Change, keys: Sequence[str], table: Location) -> list[Action]:
     """A change file: what readers of the change feed get of a commit that rewrote files."""
     rows = _told(change, keys)
     if rows.num_rows == 0:
@@ -52,13 +53,14 @@ def write_changes(change: Change, keys: Sequence[str], table: Path) -> list[Acti
     folder = table / "_change_data"
     folder.mkdir(exist_ok=True)
     path = folder / f"cdc-{uuid.uuid4()}.parquet"
-    pq.write_table(rows, path, compression="snappy", coerce_timestamps="us")
+    with written(path) as file:
+        pq.write_table(rows, file, compression="snappy", coerce_timestamps="us")
     return [
         {
             "cdc": {
-                "path": str(path.relative_to(table)),
+                "path": below(path, table),
                 "partitionValues": {},
-                "size": path.stat().st_size,
+                "size": copy_of(path).stat().st_size,
                 "dataChange": False,
             }
         }
@@ -94,22 +96,33 @@ def removal(path: str, size: int, *, changed: bool = True) -> Action:
     }
 
 
-def spark_files(frame: DataFrame, table: Path) -> list[Action]:
-    """Files written by Spark's executors, into a folder of their own below the table."""
+def spark_files(frame: DataFrame, table: Location) -> list[Action]:
+    """Files written by Spark's executors, into a folder of their own below the table.
+
+    For an object store they are written to this disk first, where the executors are too.
+    """
     folder = table / f"batch-{uuid.uuid4()}"
-    frame.write.mode("error").parquet(str(folder))
-    found = [described(path, table) for path in sorted(folder.glob("part-*.parquet"))]
+    if isinstance(folder, Remote):
+        frame.write.mode("error").parquet(str(folder.bucket.copies / folder.key))
+        written_files: list[Location] = [
+            Remote(folder.bucket, key) for key in folder.bucket.put_folder(folder.key)
+        ]
+    else:
+        frame.write.mode("error").parquet(str(folder))
+        written_files = sorted(folder.glob("part-*.parquet"))
+    found = [described(path, table) for path in written_files]
     return [action for action in found if json.loads(action["add"]["stats"])["numRecords"]]
 
 
-def described(path: Path, table: Path) -> Action:
+def described(path: Location, table: Location) -> Action:
     """The action that adds a file that was written."""
-    metadata = pq.read_metadata(path)
+    file = copy_of(path)
+    metadata = pq.read_metadata(file)
     return {
         "add": {
-            "path": str(path.relative_to(table)),
+            "path": below(path, table),
             "partitionValues": {},
-            "size": path.stat().st_size,
+            "size": file.stat().st_size,
             "modificationTime": int(time.time() * 1000),
             "dataChange": True,
             "stats": json.dumps(_statistics(metadata), separators=(",", ":")),

@@ -11,15 +11,12 @@ the exact hand-over from batch to stream, whatever the kind of the table.
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
-import obstore
 from obstore.exceptions import AlreadyExistsError
-from obstore.store import LocalStore
 
+from penstock.location import Location, creator, remove_tree
 from penstock.runtime.delta_log import Action
 from penstock.runtime.follow import TableContext
 from penstock.runtime.outcomes import Outcome
@@ -55,7 +52,7 @@ class Piece:
 class Workshop:
     """The folder where a history comes together."""
 
-    def __init__(self, table: Path) -> None:
+    def __init__(self, table: Location) -> None:
         self.folder = table / "_build"
 
     @property
@@ -88,9 +85,9 @@ class Workshop:
         return bool(count) and all(self._path(f"{n:06d}").exists() for n in range(count))
 
     def clear(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_tree(self.folder)
 
-    def _path(self, name: str) -> Path:
+    def _path(self, name: str) -> Location:
         return self.folder / f"{name}.json"
 
     def _read(self, name: str) -> dict[str, Any] | None:
@@ -101,10 +98,9 @@ class Workshop:
         return found
 
     def _write(self, name: str, what: Recipe | Piece) -> None:
-        store = LocalStore(prefix=str(self.folder))
         body = json.dumps(asdict(what), separators=(",", ":")).encode()
         try:
-            obstore.put(store, f"{name}.json", body, mode="create")
+            creator(self.folder)(f"{name}.json", body)
         except AlreadyExistsError:
             return
 

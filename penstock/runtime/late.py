@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
+from penstock.location import delta_table
 from penstock.runtime import quarantine
 from penstock.runtime.change import Change
 from penstock.runtime.delta_log import Action
@@ -83,7 +83,7 @@ def reconciled(late: RevisionWriter) -> list[Action]:
     every = lines(late)
     stay = every.filter(pc.equal(every["status"], EXPIRED))
     gone = every.filter(pc.equal(every["status"], LATE))
-    table = DeltaTable(str(late.path), version=late.log.version)
+    table = delta_table(late.path, late.log.version)
     adds = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     out = [removal(add["path"], add["size_bytes"]) for add in adds]
     change = Change(stay.slice(0, 0), gone)

@@ -6,12 +6,12 @@ the first commit is there, afterwards that of the oldest checkpoint from which e
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from penstock.location import Location, readable, scan
 
 if TYPE_CHECKING:
     from penstock.runtime.delta_log import Action
@@ -22,32 +22,32 @@ _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 
 
-def commit_file(path: Path, version: int) -> Path:
+def commit_file(path: Location, version: int) -> Location:
     return path / "_delta_log" / f"{version:020d}.json"
 
 
-def checkpoint_file(path: Path, version: int) -> Path:
+def checkpoint_file(path: Location, version: int) -> Location:
     return path / "_delta_log" / f"{version:020d}.checkpoint.parquet"
 
 
-def has_commit(path: Path, version: int) -> bool:
-    return os.path.exists(commit_file(path, version))
+def has_commit(path: Location, version: int) -> bool:
+    return commit_file(path, version).exists()
 
 
 @dataclass(frozen=True)
 class LogFiles:
     """One look at a log's folder."""
 
-    path: Path
+    path: Location
     commits: dict[int, float]  # version -> when its file was written, in seconds
     checkpoints: list[int]
 
     @classmethod
-    def listed(cls, path: Path) -> LogFiles:
+    def listed(cls, path: Location) -> LogFiles:
         commits: dict[int, float] = {}
         checkpoints = []
         try:
-            with os.scandir(path / "_delta_log") as entries:
+            with scan(path / "_delta_log") as entries:
                 for entry in entries:
                     if found := _COMMIT.fullmatch(entry.name):
                         commits[int(found[1])] = entry.stat().st_mtime
@@ -78,7 +78,7 @@ class LogFiles:
 
 
 # --- which files a version has ----------------------------------------------------------------
-def files_at(path: Path, version: int) -> dict[str, Action]:
+def files_at(path: Location, version: int) -> dict[str, Action]:
     """The ``add`` of every file of a version, as the log has it, by path."""
     import pyarrow.parquet as pq  # here: a small query looks at logs and must begin at once
 
@@ -89,7 +89,7 @@ def files_at(path: Path, version: int) -> dict[str, Action]:
     checkpoint = _checkpoint_before(path, version)
     if checkpoint is not None:
         start, file = checkpoint
-        for add in pq.read_table(file, columns=["add"])["add"].to_pylist():
+        for add in pq.read_table(readable(file), columns=["add"])["add"].to_pylist():
             if add is not None:
                 found[add["path"]] = _plain(add)
     for number in range(start + 1, version + 1):
@@ -101,11 +101,11 @@ def files_at(path: Path, version: int) -> dict[str, Action]:
     return found
 
 
-def _checkpoint_before(path: Path, version: int) -> tuple[int, Path] | None:
-    files = sorted((path / "_delta_log").glob("*.checkpoint.parquet"))
-    numbered = [(int(file.name.split(".")[0]), file) for file in files]
-    usable = [pair for pair in numbered if pair[0] <= version]
-    return usable[-1] if usable else None
+def _checkpoint_before(path: Location, version: int) -> tuple[int, Location] | None:
+    files = (path / "_delta_log").glob("*.checkpoint.parquet")
+    numbered = {int(file.name.split(".")[0]): file for file in files}
+    newest = max((number for number in numbered if number <= version), default=None)
+    return None if newest is None else (newest, numbered[newest])
 
 
 def _plain(add: Mapping[str, Any]) -> Action:

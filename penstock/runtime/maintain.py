@@ -20,12 +20,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from deltalake import DeltaTable
-
 from penstock.errors import PenstockError
+from penstock.location import Location, below, delta_table
 from penstock.model.names import TableName
 from penstock.runtime.claims import Claim
 from penstock.runtime.clean import clean
@@ -74,7 +72,7 @@ class Pace:
 class Place:
     """One log: of bronze, of a revision or what lies beside it, or of a live table."""
 
-    path: Path
+    path: Location
     part: str = "table"
     revision: Revision | None = None
     live: bool = False
@@ -113,7 +111,7 @@ class Maintenance:
 
     def __init__(
         self,
-        warehouse: Path,
+        warehouse: Location,
         revisions: Iterable[Revision],
         ask: Ask,
         *,
@@ -227,7 +225,7 @@ class Maintenance:
         for place in places:
             if place.revision is not revision or place.part not in lives:
                 continue
-            shown = DeltaTable(str(lives[place.part])).transaction_version(marker) or 0
+            shown = delta_table(lives[place.part]).transaction_version(marker) or 0
             if LogFiles.listed(place.path).newest - shown > _FAR_BEHIND:
                 self._ask(table, "mark", {})
                 return
@@ -281,7 +279,7 @@ class Maintenance:
         done.files_removed += len(told.files)
         done.bytes_freed += told.bytes
         if dry:
-            done.removed = [str(file.relative_to(self._warehouse)) for file in told.files]
+            done.removed = [below(file, self._warehouse) for file in told.files]
 
 
 def _of(place: Place) -> dict[str, Any]:
@@ -292,7 +290,7 @@ def _closed(place: Place, meaning: dict[str, Any]) -> Closed | None:
     """Of a table with intervals: those that no row can reach in-band any more."""
     if place.revision is None or "updatable_for_us" not in meaning:
         return None
-    log, revision = DeltaTable(str(place.path)), place.revision.revision
+    log, revision = delta_table(place.path), place.revision.revision
     watermark = log.transaction_version(f"{revision}:watermark")
     reach = meaning.get("size_us", 0) + meaning.get("gap_us", 0) + meaning["updatable_for_us"]
     point = _POINTS.get(meaning["kind"], meaning["on"])

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -35,8 +34,16 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 
+from penstock.location import (
+    Location,
+    copies,
+    copy_of,
+    delta_table,
+    remove_tree,
+    write_whole,
+    written,
+)
 from penstock.runtime.archive import Archive
 from penstock.runtime.beginnings import merged_name, merged_span
 from penstock.runtime.delta_log import Action
@@ -114,7 +121,7 @@ class Merger:
     """
 
     def __init__(
-        self, path: Path, *, full: int, min_age: float, closed: Closed | None = None
+        self, path: Location, *, full: int, min_age: float, closed: Closed | None = None
     ) -> None:
         self._path = path
         self._full = full
@@ -180,7 +187,7 @@ class Merger:
     # --- writing --------------------------------------------------------------------------
     def merges(self, budget: int) -> Iterator[tuple[str, Merge]]:
         """Write merged files until ``budget`` bytes were read; each with the name of its note."""
-        schema = pa.schema(DeltaTable(str(self._path)).schema().to_arrow())
+        schema = pa.schema(delta_table(self._path).schema().to_arrow())
         for group in self.groups():
             if budget <= 0:
                 return
@@ -233,17 +240,18 @@ def _without_big(part: list[_Unit], full: int) -> list[list[_Unit]]:
 
 
 def _write(
-    path: Path, name: str, files: list[str], schema: pa.Schema, counts: list[tuple[int, int]]
+    path: Location, name: str, files: list[str], schema: pa.Schema, counts: list[tuple[int, int]]
 ) -> None:
     """One file of many, row group by row group: memory holds no more than one."""
     told = schema.with_metadata({_COMMITS: json.dumps(counts, separators=(",", ":")).encode()})
     held: list[pa.Table] = []
     size = 0
-    with pq.ParquetWriter(
-        path / name, told, compression="snappy", coerce_timestamps="us"
-    ) as writer:
-        for file in files:
-            rows = pq.read_table(path / file, partitioning=None, use_threads=False)
+    with (
+        written(path / name) as target,
+        pq.ParquetWriter(target, told, compression="snappy", coerce_timestamps="us") as writer,
+    ):
+        for file in copies(path / name for name in files):
+            rows = pq.read_table(file, partitioning=None, use_threads=False)
             held.append(with_columns(rows, schema))
             size += rows.nbytes
             if size >= _ROW_GROUP:
@@ -253,38 +261,37 @@ def _write(
             writer.write_table(pa.concat_tables(held).replace_schema_metadata(told.metadata))
 
 
-def added_by(path: Path, version: int) -> Iterator[str]:
+def added_by(path: Location, version: int) -> Iterator[str]:
     """The files a commit added."""
     for line in commit_file(path, version).read_text().splitlines():
         if line.startswith('{"add"'):
             yield json.loads(line)["add"]["path"]
 
 
-def commits_of(path: Path, version: int, add: Mapping[str, Any]) -> list[tuple[int, int]]:
+def commits_of(path: Location, version: int, add: Mapping[str, Any]) -> list[tuple[int, int]]:
     """How many rows of a file came with which commit, in their order."""
     if merged_span(add["path"]) is None:
         return [(version, int(json.loads(add["stats"])["numRecords"]))]
     return commits_in(path / add["path"])
 
 
-def commits_in(file: Path) -> list[tuple[int, int]]:
+def commits_in(file: Location) -> list[tuple[int, int]]:
     """The same, by the footer of a merged file."""
-    told = (pq.read_schema(file).metadata or {}).get(_COMMITS)
+    told = (pq.read_schema(copy_of(file)).metadata or {}).get(_COMMITS)
     return [(int(v), int(rows)) for v, rows in json.loads(told)] if told else []
 
 
 # --- notes --------------------------------------------------------------------------------
-def _note(path: Path, merge: Merge) -> str:
+def _note(path: Location, merge: Merge) -> str:
     folder = path / _FOLDER
     folder.mkdir(exist_ok=True)
     name = uuid.uuid4().hex
-    draft = folder / f"{name}.draft"
-    draft.write_text(json.dumps(asdict(merge), separators=(",", ":")))
-    draft.replace(folder / f"{name}.json")
+    told = json.dumps(asdict(merge), separators=(",", ":"))
+    write_whole(folder / f"{name}.json", told.encode())
     return name
 
 
-def read_note(path: Path, name: str) -> Merge | None:
+def read_note(path: Location, name: str) -> Merge | None:
     """What somebody merged; None: it was given up since, or is committed."""
     try:
         told = json.loads((path / _FOLDER / f"{name}.json").read_text())
@@ -293,6 +300,6 @@ def read_note(path: Path, name: str) -> Merge | None:
     return Merge(**{**told, "out": [(str(p), int(size)) for p, size in told["out"]]})
 
 
-def clear_notes(path: Path) -> None:
+def clear_notes(path: Location) -> None:
     """Notes of a run that was killed: what they name is an orphan now."""
-    shutil.rmtree(path / _FOLDER, ignore_errors=True)
+    remove_tree(path / _FOLDER)

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from deltalake import DeltaTable
 
+from penstock.location import Location, delta_table
 from penstock.model.names import TableName
 from penstock.runtime.claims import Claim
 from penstock.runtime.history import Workshop
@@ -39,7 +39,7 @@ BESIDE = ("quarantine", "late", "outcomes")
 class Need:
     """Somebody stands at a version of a log."""
 
-    log: Path
+    log: Location
     version: int
     who: str
 
@@ -48,20 +48,22 @@ class Needs:
     """All needs of one stack, at one look."""
 
     def __init__(self, needs: Iterable[Need]) -> None:
-        self._by_log: dict[Path, list[Need]] = {}
+        self._by_log: dict[Location, list[Need]] = {}
         for need in needs:
             self._by_log.setdefault(need.log, []).append(need)
 
-    def of(self, log: Path) -> list[Need]:
+    def of(self, log: Location) -> list[Need]:
         """The needs of a log, the furthest behind first."""
         return sorted(self._by_log.get(log, []), key=lambda need: need.version)
 
-    def keep(self, log: Path, wanted: int) -> int:
+    def keep(self, log: Location, wanted: int) -> int:
         """The newest version, not after ``wanted``, that nobody stands before."""
         return min([wanted, *(need.version for need in self.of(log))])
 
 
-def gather(warehouse: Path, revisions: Iterable[Revision], claims: Iterable[Claim] = ()) -> Needs:
+def gather(
+    warehouse: Location, revisions: Iterable[Revision], claims: Iterable[Claim] = ()
+) -> Needs:
     """Look at every log once.
 
     Args:
@@ -82,17 +84,17 @@ def gather(warehouse: Path, revisions: Iterable[Revision], claims: Iterable[Clai
     return Needs(found)
 
 
-def input_path(warehouse: Path, source: str, revision: str) -> Path:
+def input_path(warehouse: Location, source: str, revision: str) -> Location:
     """The log a table reads: bronze has no revisions."""
     name = TableName.parse(source)
     return revision_path(warehouse, name, revision) if revision else live_path(warehouse, name)
 
 
-def _opened(path: Path) -> DeltaTable | None:
-    return DeltaTable(str(path)) if (path / "_delta_log").exists() else None
+def _opened(path: Location) -> DeltaTable | None:
+    return delta_table(path) if (path / "_delta_log").exists() else None
 
 
-def _of_revision(warehouse: Path, revision: Revision) -> list[Need]:
+def _of_revision(warehouse: Location, revision: Revision) -> list[Need]:
     """What a table and those beside it need: of its inputs, and of its own commits."""
     name, own = TableName.parse(revision.table), f"{revision.table}@{revision.revision}"
     path = revision_path(warehouse, name, revision.revision)
@@ -116,7 +118,7 @@ def _of_revision(warehouse: Path, revision: Revision) -> list[Need]:
     return found
 
 
-def pending(warehouse: Path, revision: Revision) -> set[str]:
+def pending(warehouse: Location, revision: Revision) -> set[str]:
     """Where files lie that no log names yet: a build's, and those of tables beside that a commit
     has decided about and nobody has carried out."""
     name = TableName.parse(revision.table)
@@ -132,7 +134,7 @@ def pending(warehouse: Path, revision: Revision) -> set[str]:
     return found
 
 
-def _of_build(warehouse: Path, revision: Revision) -> list[Need]:
+def _of_build(warehouse: Location, revision: Revision) -> list[Need]:
     path = revision_path(warehouse, TableName.parse(revision.table), revision.revision)
     recipe = Workshop(path).recipe
     if recipe is None:
@@ -144,7 +146,7 @@ def _of_build(warehouse: Path, revision: Revision) -> list[Need]:
     ]
 
 
-def _of_mirror(warehouse: Path, revision: Revision, part: str) -> list[Need]:
+def _of_mirror(warehouse: Location, revision: Revision, part: str) -> list[Need]:
     if revision.state != State.LIVE:
         return []
     name = TableName.parse(revision.table)

@@ -17,9 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from deltalake import DeltaTable
-
 from penstock.errors import NotRunning, PenstockError, UsageError, in_a_line
+from penstock.location import delta_table
 from penstock.model.names import TableName
 from penstock.runtime.compact import compact_bronze
 from penstock.runtime.delta_log import DeltaLog
@@ -194,7 +193,7 @@ def _decided(
 def _note(world: World, staging: Staging, move: Move, decision: Decision) -> None:
     """Write down that a table was swapped: in the registry and in the manifest."""
     live = live_path(world.settings.warehouse, TableName.parse(move.table))
-    version = DeltaTable(str(live)).transaction_version(promoted(move.new.revision)) or 0
+    version = delta_table(live).transaction_version(promoted(move.new.revision)) or 0
     staging.promoted(
         Promotion(
             move.table,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
+from penstock.location import delta_table
 from penstock.runtime import quarantine
 from penstock.runtime.change import Change
 from penstock.runtime.delta_log import Action
@@ -25,7 +25,7 @@ def held_in(broken: RevisionWriter) -> pa.Table:
 
 def taken_out(broken: RevisionWriter, ids: set[str]) -> list[Action]:
     """Actions that take rows out of a quarantine table."""
-    table = DeltaTable(str(broken.path), version=broken.log.version)
+    table = delta_table(broken.path, broken.log.version)
     actions: list[Action] = []
     gone = [quarantine.SCHEMA.empty_table()]
     wanted = pa.array(sorted(ids), pa.string())

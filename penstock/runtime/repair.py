@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from penstock.errors import ForeignCommit
+from penstock.location import Location, delta_table
 from penstock.runtime.delta_log import DeltaLog, read_commit
 from penstock.runtime.swap import difference, swap
 from penstock.runtime.writer import RevisionWriter
@@ -25,7 +25,7 @@ __all__ = ["refuse_foreign", "show_again"]
 _OURS = "penstock/"
 
 
-def refuse_foreign(path: Path, table: str) -> None:
+def refuse_foreign(path: Location, table: str) -> None:
     """Raise if the newest commit of a live log is not ours.
 
     Asked when a writer opens the log: a commit that lands while it is open is noticed by the next
@@ -33,7 +33,7 @@ def refuse_foreign(path: Path, table: str) -> None:
     """
     if not (path / "_delta_log").exists():
         return
-    version = DeltaTable(str(path)).version()
+    version = delta_table(path).version()
     if version == 0:
         return  # made, and empty
     for action in read_commit(path, version):
@@ -50,7 +50,7 @@ def refuse_foreign(path: Path, table: str) -> None:
 class _Shown:
     """What a live log shows now, as something to compare with."""
 
-    path: Path
+    path: Location
     schema: pa.Schema
 
 
@@ -59,7 +59,7 @@ def show_again(
     scratch: Path,
 ) -> dict[str, Any]:  # fmt: skip
     """Let a live log show its revision again, whatever it shows now."""
-    schema = pa.schema(DeltaTable(str(live.path)).schema().to_arrow())
+    schema = pa.schema(delta_table(live.path).schema().to_arrow())
     shown = _Shown(live.path, pa.schema([field.with_nullable(True) for field in schema]))
     change = difference(shown, live.version, writer, writer.log.version, scratch)
     version = swap(live, writer, change, keys, info)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from penstock.location import copies
 from penstock.runtime.change import Change
 from penstock.runtime.compute import (
     BIG_BATCH_BYTES,
@@ -185,7 +186,7 @@ def frame_of(session: object, given: Input, batch: Batch) -> DataFrame:
         from pyspark.sql.pandas.types import from_arrow_schema
 
         schema = from_arrow_schema(given.source.schema)  # an old file may lack a column
-        read = session.read.schema(schema).parquet(*map(str, batch.files))  # type: ignore[attr-defined]
+        read = session.read.schema(schema).parquet(*copies(batch.files))  # type: ignore[attr-defined]
         frames.append(read.select(*names))
     first, *rest = frames
     for frame in rest:

@@ -6,16 +6,15 @@ import datetime as dt
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
+from penstock.location import Location, copies, copy_of, delta_table
 from penstock.runtime.beginnings import base_of
 from penstock.runtime.change import Change
 from penstock.runtime.delta_log import Action, DeltaLog, read_commit
@@ -43,7 +42,7 @@ MOST_BYTES = 512 << 20  # taken in at once while behind
 class Source(Protocol):
     """What a follower needs of the table it reads: bronze and revisions both have it."""
 
-    path: Path
+    path: Location
     schema: pa.Schema
     log: DeltaLog
     recent: RecentRows
@@ -58,8 +57,8 @@ class Batch:
     count: int = 0  # rows that came or went
     size: int = 0  # bytes: in memory for rows held, on disk for files
     held: list[Change] = field(default_factory=list)
-    files: list[Path] = field(default_factory=list)  # of rows that came
-    changes: list[Path] = field(default_factory=list)  # of rows that came and went
+    files: list[Location] = field(default_factory=list)  # of rows that came
+    changes: list[Location] = field(default_factory=list)  # of rows that came and went
 
     @property
     def appends(self) -> bool:
@@ -70,7 +69,7 @@ class Batch:
         """All of it as one change, read from files where it is not in memory."""
         parts = [*self.held, *(Change(rows) for rows in read_files(self.files, schema))]
         for file in self.changes:
-            parts.append(Change.of_changes(pq.read_table(file, partitioning=None), schema))
+            parts.append(Change.of_changes(pq.read_table(copy_of(file), partitioning=None), schema))
         return Change.joined(schema, parts)
 
 
@@ -126,7 +125,7 @@ def _files_of(source: Source, version: int) -> Batch:
     adds = [a["add"] for a in actions if "add" in a and a["add"]["dataChange"]]
     if changes:  # by Delta's rule they tell all that happened
         paths = [source.path / change["path"] for change in changes]
-        count = sum(pq.read_metadata(path).num_rows for path in paths)
+        count = sum(pq.read_metadata(path).num_rows for path in copies(paths))
         size = sum(change["size"] for change in changes)
         return Batch(version - 1, version, count, size, changes=paths)
     count = sum(json.loads(add["stats"])["numRecords"] for add in adds)
@@ -143,13 +142,13 @@ def rows_at(source: Source, version: int) -> Iterator[pa.Table]:
         yield from read_files([source.path / unquote(add["path"])], source.schema)
 
 
-def adds_at(path: Path, version: int) -> list[dict[str, Any]]:
+def adds_at(path: Location, version: int) -> list[dict[str, Any]]:
     """The files of a version, with their statistics as ``min.<column>`` and ``max.<column>``.
 
     Also of one from before the log begins, where a reader stands that began at the beginning.
     """
     try:
-        table = DeltaTable(str(path), version=version)
+        table = delta_table(path, version)
     except TableNotFoundError:
         if not 0 <= version < LogFiles.listed(path).start:
             raise
@@ -221,8 +220,8 @@ def _utc(moment: dt.datetime) -> dt.datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
 
 
-def read_files(files: list[Path], schema: pa.Schema) -> list[pa.Table]:
-    return [with_columns(pq.read_table(file, partitioning=None), schema) for file in files]
+def read_files(files: list[Location], schema: pa.Schema) -> list[pa.Table]:
+    return [with_columns(pq.read_table(f, partitioning=None), schema) for f in copies(files)]
 
 
 def with_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:

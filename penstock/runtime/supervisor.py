@@ -62,6 +62,8 @@ class Supervisor:
     def run(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
+        if self.settings.bucket is not None:
+            self.settings.bucket.require_creating()
         self.registry.create()
         with self._pulse("starting"):
             session = build_session(self.settings, "penstock-supervisor", ui=False)

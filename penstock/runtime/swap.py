@@ -24,6 +24,7 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from penstock.location import Location, copies, delta_table
 from penstock.runtime.change import Change
 from penstock.runtime.delta_log import Action, DeltaLog, metadata_action
 from penstock.runtime.files import removal, write_changes
@@ -43,15 +44,15 @@ class Rows(Protocol):
     """A Delta table, and the columns it has."""
 
     @property
-    def path(self) -> Path: ...
+    def path(self) -> Location: ...
     @property
     def schema(self) -> pa.Schema: ...
 
 
 def difference(old: Rows, old_version: int, new: Rows, new_version: int, scratch: Path) -> Change:
     """What turns the rows of one table into those of another, as the new one has columns."""
-    olds = [str(old.path / name) for name in files_at(old.path, old_version)]
-    news = [str(new.path / name) for name in files_at(new.path, new_version)]
+    olds = copies(old.path / name for name in files_at(old.path, old_version))
+    news = copies(new.path / name for name in files_at(new.path, new_version))
     scratch.mkdir(parents=True, exist_ok=True)
     config: dict[str, Any] = {
         "threads": 2,
@@ -238,9 +239,9 @@ def _protocol(live: DeltaTable, new: DeltaTable) -> list[Action]:
     return [{"protocol": told}]
 
 
-def _new_schema(live: Path, new: RevisionWriter) -> list[Action]:
+def _new_schema(live: Location, new: RevisionWriter) -> list[Action]:
     """The action that gives the live table the columns of a revision, where they differ."""
-    table, other = DeltaTable(str(live)), DeltaTable(str(new.path))
+    table, other = delta_table(live), delta_table(new.path)
     schema = other.schema().to_json()
     if json.loads(table.schema().to_json()) == json.loads(schema):
         return []

@@ -12,10 +12,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-from deltalake import DeltaTable
-
+from penstock.location import Location, delta_table
 from penstock.runtime.clean import only_one
 from penstock.runtime.delta_log import DeltaLog
 from penstock.runtime.log_files import LogFiles, checkpoint_file
@@ -40,7 +38,7 @@ class Upkeep:
         self._logs = logs
         self._chores = list(chores)
         self._next_chores = 0.0
-        self._due: dict[Path, int] = {}
+        self._due: dict[Location, int] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._live, name="upkeep", daemon=True)
 
@@ -80,9 +78,9 @@ class Upkeep:
         self._due[path] = version + max(LEAST_COMMITS, files // 10)
 
 
-def checkpoint(path: Path) -> int:
+def checkpoint(path: Location) -> int:
     """Checkpoint a log and drop superseded checkpoints; returns how many files the table has."""
-    table = DeltaTable(str(path))
+    table = delta_table(path)
     table.create_checkpoint()
     with only_one(path) as alone:
         for version in superseded(LogFiles.listed(path)) if alone else []:

@@ -23,8 +23,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
+from penstock.location import Location, delta_table
 from penstock.runtime.change import Change
 from penstock.runtime.delta_log import Action
 from penstock.runtime.files import removal, write_arrow, write_changes
@@ -51,11 +51,13 @@ class _File:
 class Upserts(ABC):
     """The rows of one revision, as one writer sees and changes them."""
 
-    def __init__(self, path: Path, version: int, schema: pa.Schema, keys: Sequence[str]) -> None:
+    def __init__(
+        self, path: Location, version: int, schema: pa.Schema, keys: Sequence[str]
+    ) -> None:
         self.path = path
         self.schema = schema
         self.keys = list(keys)
-        table = DeltaTable(str(path), version=version)
+        table = delta_table(path, version)
         self.files: dict[str, _File] = {}
         self._lately: OrderedDict[str, pa.Table] = OrderedDict()
         self._remembered = 0  # bytes
@@ -156,7 +158,12 @@ class Buckets(Upserts):
     _NAME = re.compile(r"b(\d\d)-([0-9a-f]{4})-")
 
     def __init__(
-        self, path: Path, version: int, schema: pa.Schema, keys: Sequence[str], by: Sequence[str]
+        self,
+        path: Location,
+        version: int,
+        schema: pa.Schema,
+        keys: Sequence[str],
+        by: Sequence[str],
     ) -> None:
         self.by = list(by)
         self._homes: dict[tuple[int, int], list[_File]] = {}
@@ -274,7 +281,7 @@ class Spans(Upserts):
     """Rows by a time column, as they came."""
 
     def __init__(
-        self, path: Path, version: int, schema: pa.Schema, keys: Sequence[str], on: str
+        self, path: Location, version: int, schema: pa.Schema, keys: Sequence[str], on: str
     ) -> None:
         self.on = on
         super().__init__(path, version, schema, keys)
@@ -344,7 +351,7 @@ class Heap(Upserts):
         return _File(path, size)
 
 
-def layout_of(path: Path, version: int, schema: pa.Schema, keys: Sequence[str]) -> Upserts:
+def layout_of(path: Location, version: int, schema: pa.Schema, keys: Sequence[str]) -> Upserts:
     """The files of a table that is seldom rewritten: by its first time, if it has one."""
     times = [field.name for field in schema if pa.types.is_timestamp(field.type)]
     if times:

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.location import Found, Location, Remote, below, remove_files, walk
 from penstock.runtime.log_files import LogFiles, commit_file, files_at
 
 __all__ = ["Kept", "Vacuumed", "vacuum"]
@@ -30,7 +31,7 @@ _NOT_DATA = ("_delta_log", "_revisions", "_build", "_merges", "_commits", "_draf
 class Kept:
     """A log whose versions from ``version`` on have to stay readable."""
 
-    log: Path
+    log: Location
     version: int
 
 
@@ -38,12 +39,12 @@ class Kept:
 class Vacuumed:
     """What went, or would go."""
 
-    files: list[Path]
+    files: list[Location]
     bytes: int = 0
 
 
 def vacuum(
-    folders: Iterable[Path], kept: Iterable[Kept], *, safe_age: float, dry_run: bool = False
+    folders: Iterable[Location], kept: Iterable[Kept], *, safe_age: float, dry_run: bool = False
 ) -> Vacuumed:
     """Remove what is not referred to in these folders.
 
@@ -54,21 +55,26 @@ def vacuum(
     logs = list(kept)
     before = time.time() - safe_age
     old: dict[str, int] = {}
+    places: dict[str, Location] = {}  # of an object store, where a text is no place
     for folder in folders:
-        old.update(_files_before(folder, before))
+        if isinstance(folder, Remote):
+            for found in _far_files_before(folder, before):
+                old[str(found.location)] = found.st_size
+                places[str(found.location)] = found.location
+        else:
+            old.update(_files_before(folder, before))
     for one in logs:
         for path in files_at(one.log, one.version):
-            old.pop(os.path.join(one.log, path), None)
+            old.pop(f"{one.log}/{path}", None)
     for one in logs:
         if not old:
             break
         for path in _named_after(one):
             old.pop(path, None)
-    gone = [Path(path) for path in sorted(old)]
+    gone = [places.get(path) or Path(path) for path in sorted(old)]
     if not dry_run:
-        for file in gone:
-            file.unlink(missing_ok=True)
-        _remove_empty({file.parent for file in gone})
+        remove_files(gone)
+        _remove_empty({file.parent for file in gone if isinstance(file, Path)})
     return Vacuumed(gone, sum(old.values()))
 
 
@@ -88,13 +94,22 @@ def _files_before(folder: Path, moment: float) -> Iterator[tuple[str, int]]:
                 yield entry.path, told.st_size
 
 
+def _far_files_before(folder: Remote, moment: float) -> Iterator[Found]:
+    """The same in an object store, by one listing of everything below."""
+    for found in walk(folder):
+        inner = below(found.location, folder).split("/")
+        data = inner[-1].endswith(".parquet") and not set(inner[:-1]) & set(_NOT_DATA)
+        if data and found.st_mtime < moment:
+            yield found
+
+
 def _named_after(one: Kept) -> Iterator[str]:
     """Every file that commits after the version name."""
     for version in range(one.version + 1, LogFiles.listed(one.log).newest + 1):
         for line in commit_file(one.log, version).read_text().splitlines():
             if line.startswith(('{"add"', '{"cdc"')):
                 (body,) = json.loads(line).values()
-                yield os.path.join(one.log, body["path"])
+                yield f"{one.log}/{body['path']}"
 
 
 def _remove_empty(folders: Iterable[Path]) -> None:

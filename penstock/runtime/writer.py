@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from penstock.location import Location
 from penstock.model.names import TableName
 from penstock.runtime.change import Change
 from penstock.runtime.delta_log import Action, DeltaLog, commit_metadata
@@ -26,11 +26,11 @@ _RECENT_BYTES = 64 << 20
 _RECENT_COMMITS = 256  # small tables weigh far more than the bytes of their rows
 
 
-def live_path(warehouse: Path, name: TableName) -> Path:
+def live_path(warehouse: Location, name: TableName) -> Location:
     return warehouse / name.layer / name.name
 
 
-def revision_path(warehouse: Path, name: TableName, revision: str) -> Path:
+def revision_path(warehouse: Location, name: TableName, revision: str) -> Location:
     return live_path(warehouse, name) / "_revisions" / revision
 
 
@@ -39,7 +39,7 @@ class RevisionWriter:
 
     def __init__(
         self,
-        warehouse: Path,
+        warehouse: Location,
         name: TableName,
         revision: str,
         schema: pa.Schema,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
+from penstock.location import Location, delta_table
 from penstock.model.names import TableName
 from penstock.runtime import late, outcomes, quarantine
 from penstock.runtime.bronze import BronzeWriter
@@ -27,7 +26,7 @@ _BESIDE = {"quarantine": quarantine.SCHEMA, "late": late.SCHEMA, "outcomes": out
 class Writers:
     """Workers open writers from their own threads; two of one table would be one too many."""
 
-    def __init__(self, warehouse: Path, token: int) -> None:
+    def __init__(self, warehouse: Location, token: int) -> None:
         self._warehouse = warehouse
         self._token = token
         self._opening = threading.RLock()
@@ -110,7 +109,7 @@ class Writers:
         path = live_path(self._warehouse, name)
         known = [r for table, r in self.revisions if table == revision.table]
         if len(known) > 1 and (path / "_delta_log").exists():
-            log = DeltaTable(str(path))
+            log = delta_table(path)
             actual = shown(log, known)
             if actual is not None:
                 return actual == revision.revision

@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 import json
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import EnvironmentProblem, UsageError
+from penstock.location import Location, scan
 from penstock.serve import moments
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Catalog:
 
     def __init__(
         self,
-        warehouse: Path,
+        warehouse: Location,
         refs: Iterable[TableRef],
         revision_in: Callable[[str, str], str | None] = lambda table, state: None,
     ) -> None:
@@ -77,14 +77,14 @@ class Catalog:
     def __iter__(self) -> Iterator[TableRef]:
         return iter(sorted(self._refs.values()))
 
-    def folder(self, ref: TableRef) -> Path:
+    def folder(self, ref: TableRef) -> Location:
         folder = self._warehouse / ref.layer / ref.name
         return folder / "_revisions" / ref.revision if ref.revision else folder
 
     def has_data(self, ref: TableRef) -> bool:
         """Whether the table has at least one commit; a declared table may not have one yet."""
         try:
-            with os.scandir(self.folder(ref) / "_delta_log") as entries:
+            with scan(self.folder(ref) / "_delta_log") as entries:
                 return any(entry.name.endswith((".json", ".parquet")) for entry in entries)
         except (FileNotFoundError, NotADirectoryError):
             return False
@@ -184,11 +184,11 @@ def _ref(label: str) -> TableRef | None:
     return TableRef(layer, name)
 
 
-def _stored(warehouse: Path) -> list[TableRef]:
+def _stored(warehouse: Location) -> list[TableRef]:
     refs = []
     for layer in LAYERS:
         try:
-            with os.scandir(warehouse / layer) as entries:
+            with scan(warehouse / layer) as entries:
                 names = [entry.name for entry in entries if entry.is_dir()]
         except (FileNotFoundError, NotADirectoryError):
             continue

@@ -9,13 +9,12 @@ so it says nothing.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from penstock.location import Location, bucket_of, scan
 from penstock.serve.snapshot import Column, Part, columns_of, local_path
 
 __all__ = ["Commit", "newest_version", "oldest_from", "read_commit"]
@@ -38,26 +37,26 @@ class Commit:
     deleted: Sequence[Part] = field(default=())
 
 
-def newest_version(log: Path) -> int | None:
+def newest_version(log: Location) -> int | None:
     """The newest commit in the log, by listing it: for starting, not for every look."""
     return max(_versions(log), default=None)
 
 
-def oldest_from(log: Path, version: int) -> int | None:
+def oldest_from(log: Location, version: int) -> int | None:
     """The oldest commit at or after ``version`` that is still there."""
     return min((found for found in _versions(log) if found >= version), default=None)
 
 
-def _versions(log: Path) -> Iterable[int]:
+def _versions(log: Location) -> Iterable[int]:
     try:
-        with os.scandir(log) as entries:
+        with scan(log) as entries:
             matches = [_COMMIT.fullmatch(entry.name) for entry in entries]
     except FileNotFoundError:
         return []
     return [int(match[1]) for match in matches if match]
 
 
-def read_commit(folder: Path, version: int) -> Commit | None:
+def read_commit(folder: Location, version: int) -> Commit | None:
     """The commit ``version``, or None while it is not there (whole).
 
     A commit file appears at once with everything in it, but nobody promises that of every disk:
@@ -71,7 +70,7 @@ def read_commit(folder: Path, version: int) -> Commit | None:
     return _commit(folder, version, actions) if actions else None
 
 
-def _commit(folder: Path, version: int, actions: Sequence[Mapping[str, Any]]) -> Commit:
+def _commit(folder: Location, version: int, actions: Sequence[Mapping[str, Any]]) -> Commit:
     by_kind: dict[str, list[Mapping[str, Any]]] = {}
     for action in actions:
         for kind, body in action.items():
@@ -103,7 +102,7 @@ def _columns(by_kind: Mapping[str, Sequence[Mapping[str, Any]]]) -> tuple[Column
     return None
 
 
-def _parts(folder: Path, files: Iterable[Mapping[str, Any]]) -> list[Part]:
+def _parts(folder: Location, files: Iterable[Mapping[str, Any]]) -> list[Part]:
     """Files grouped by partition values, in the order the commit names them."""
     groups: dict[tuple[tuple[str, str | None], ...], list[str]] = {}
     for file in files:
@@ -111,4 +110,4 @@ def _parts(folder: Path, files: Iterable[Mapping[str, Any]]) -> list[Part]:
         groups.setdefault(tuple(sorted(values.items())), []).append(
             local_path(folder, file["path"])
         )
-    return [Part(tuple(paths), dict(key)) for key, paths in groups.items()]
+    return [Part(tuple(paths), dict(key), bucket_of(folder)) for key, paths in groups.items()]

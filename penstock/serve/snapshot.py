@@ -22,11 +22,12 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from penstock.bucket import Bucket
 from penstock.errors import PenstockError, QueryRefused, UsageError
+from penstock.location import Location, bucket_of, delta_table, near
 from penstock.runtime.log_files import LogFiles
 from penstock.serve.catalog import Catalog, TableRef
 
@@ -75,6 +76,11 @@ class Part:
 
     files: tuple[str, ...]
     values: Mapping[str, str | None]
+    bucket: Bucket | None = None  # where they are, if these are paths of copies
+
+    def here(self) -> list[str]:
+        """The files, on this disk if they are anywhere."""
+        return list(self.files) if self.bucket is None else self.bucket.present(self.files)
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,10 @@ class Snapshot:
     def files(self) -> list[str]:
         return [file for part in self.parts for file in part.files]
 
+    def here(self) -> list[str]:
+        """The files, on this disk if they are anywhere."""
+        return [file for part in self.parts for file in part.here()]
+
 
 # --- opening ------------------------------------------------------------------------------
 def open_snapshot(catalog: Catalog, ref: TableRef) -> Snapshot:
@@ -100,7 +110,6 @@ def open_snapshot(catalog: Catalog, ref: TableRef) -> Snapshot:
         UsageError: the table is declared but has no data.
         QueryRefused: the table uses a Delta feature this reader would misread.
     """
-    from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     folder = catalog.folder(ref)
@@ -108,7 +117,7 @@ def open_snapshot(catalog: Catalog, ref: TableRef) -> Snapshot:
         raise catalog.no_data(ref)
     try:
         _require_kept(ref, folder)
-        table = DeltaTable(str(folder), version=ref.version)
+        table = delta_table(folder, ref.version)
         if ref.time is not None:
             table.load_as_version(ref.time)
     except TableNotFoundError:
@@ -124,7 +133,7 @@ def open_snapshot(catalog: Catalog, ref: TableRef) -> Snapshot:
     return Snapshot(ref, table.version(), columns, parts, str(table.metadata().id))
 
 
-def _require_kept(ref: TableRef, folder: Path) -> None:
+def _require_kept(ref: TableRef, folder: Location) -> None:
     """Delta readers answer with the oldest version they have when asked for an older time.
 
     Raises:
@@ -146,10 +155,9 @@ def _require_kept(ref: TableRef, folder: Path) -> None:
         )
 
 
-def _not_there(ref: TableRef, folder: Path, error: Exception) -> PenstockError:
-    from deltalake import DeltaTable
+def _not_there(ref: TableRef, folder: Location, error: Exception) -> PenstockError:
 
-    newest = DeltaTable(str(folder)).version()
+    newest = delta_table(folder).version()
     return UsageError(
         f"{ref.label} is not to be had: {str(error).splitlines()[0]}",
         remedy=f"Its newest version is {newest}; how far back it goes is in docs/reading.md.",
@@ -176,7 +184,7 @@ def _check_protocol(ref: TableRef, table: Any) -> None:
         )
 
 
-def _parts(table: Any, folder: Path, partition_by: Sequence[str]) -> tuple[Part, ...]:
+def _parts(table: Any, folder: Location, partition_by: Sequence[str]) -> tuple[Part, ...]:
     """The files by partition; a table without partitions is one part (or none, if it is empty).
 
     Paths are put together here because ``file_uris()`` percent-encodes the table's own folder.
@@ -188,7 +196,7 @@ def _parts(table: Any, folder: Path, partition_by: Sequence[str]) -> tuple[Part,
     for path, *row in zip(paths, *values, strict=True):
         groups.setdefault(tuple(map(_as_delta_text, row)), []).append(path)
     return tuple(
-        Part(tuple(files), dict(zip(partition_by, key, strict=True)))
+        Part(tuple(files), dict(zip(partition_by, key, strict=True)), bucket_of(folder))
         for key, files in groups.items()
     )
 
@@ -204,14 +212,17 @@ def _as_delta_text(value: object) -> str | None:
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
-def local_path(folder: Path, path: str) -> str:
+def local_path(folder: Location, path: str) -> str:
     """Where an action's path is on disk: the log percent-encodes it, relative to the table.
+
+    Of an object store: where its copy is, once it is fetched (``Part.here``).
 
     Raises:
         QueryRefused: it points out of its own table, so Penstock did not write it.
     """
-    file = os.path.join(folder, unquote(path))
-    inside = file.startswith(f"{folder}{os.sep}") and "://" not in file
+    root = near(folder)
+    file = os.path.join(root, unquote(path))
+    inside = file.startswith(f"{root}{os.sep}") and "://" not in file
     if not inside or f"{os.sep}..{os.sep}" in file:
         raise QueryRefused(
             f"the log of {folder} points at a file outside its own folder: {path}",
@@ -298,4 +309,4 @@ def _schema_entry(column: Column) -> str:
 
 def file_lists(parts: Iterable[Part]) -> list[list[str]]:
     """What the variable of `scan_sql` must hold."""
-    return [list(part.files) for part in parts]
+    return [part.here() for part in parts]

@@ -18,7 +18,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -91,7 +90,7 @@ class _Follower:
     ) -> None:
         self._catalog = catalog
         self._ref = ref
-        self._folder: Path = catalog.folder(ref)
+        self._folder = catalog.folder(ref)
         self._log = self._folder / "_delta_log"
         self._poll_s = poll_s
         self._stopped = stopped

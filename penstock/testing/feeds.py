@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
+from penstock.location import Location, delta_table
 from penstock.model.stream import Stream
 from penstock.runtime.bronze import BronzeWriter, bronze_schema
 from penstock.runtime.change import Change
@@ -60,7 +59,7 @@ class FedStream:
     """An input that is a topic of one partition, and the schema registry of its writers."""
 
     def __init__(
-        self, folder: Path, stream: Stream, token: int, writers: dict[int, str] | None = None
+        self, folder: Location, stream: Stream, token: int, writers: dict[int, str] | None = None
     ) -> None:
         self.stream = stream
         self.writers = {1: stream.contract.schema_json} if writers is None else writers
@@ -103,7 +102,7 @@ class FedStream:
         }
 
     def rows(self) -> pa.Table:
-        table = DeltaTable(str(self.source.path), version=self.source.log.version)
+        table = delta_table(self.source.path, self.source.log.version)
         return table.to_pyarrow_table().cast(self.source.schema)
 
     def count(self) -> int:

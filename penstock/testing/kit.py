@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
+from penstock.location import Location, delta_table, near
 from penstock.model.definition import Table
 from penstock.model.names import TableName
 from penstock.model.stream import Stream
@@ -54,7 +53,7 @@ class Kit:
     def __init__(
         self,
         session: SparkSession,
-        folder: Path,
+        folder: Location,
         table: Table,
         schemas: Mapping[str, pa.Schema] | pa.Schema | None = None,
         *,
@@ -147,7 +146,7 @@ class Kit:
             self._writer(str(name.quarantine), quarantine.SCHEMA),
             self._writer(str(name.late), late_lines.SCHEMA),
             self._writer(str(name.outcomes), outcomes.SCHEMA),
-            self.folder / "scratch" / self.revision,
+            near(self.folder) / "scratch" / self.revision,
         )
         inputs = {
             argument: Input(argument, str(n), self.feeds[str(n)].source, self._changes(str(n)))
@@ -338,7 +337,7 @@ class Kit:
         path = live_path(self.folder, name)
         if self.beside is not None:
             path = revision_path(self.folder, name, self.revision)
-        return _sorted(DeltaTable(str(path)).to_pyarrow_table())
+        return _sorted(delta_table(path).to_pyarrow_table())
 
 
 def _table(rows: pa.Table | Sequence[Row], schema: pa.Schema) -> pa.Table:
