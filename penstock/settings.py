@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.errors import EnvironmentProblem
+from penstock.spark_settings import SparkSettings
 
 __all__ = ["PORTS", "Settings"]
 
@@ -44,6 +45,8 @@ class Settings:
     export_tables: tuple[str, ...] = ("gold.*",)  # what `penstock export` takes if told nothing
     clickhouse_url: str | None = None  # None: the embedded one
     clickhouse_user: str = "penstock"  # its password is the secret clickhouse-<user>
+    spark: SparkSettings = field(default_factory=SparkSettings)  # which master computes
+    secrets: Path | None = None  # the folder of the secrets, where it is not home's own
 
     @classmethod
     def load(cls) -> Settings:
@@ -66,6 +69,8 @@ class Settings:
             export_tables=tuple(export.get("tables", ("gold.*",))),
             clickhouse_url=env.get("PENSTOCK_CLICKHOUSE_URL") or export.get("clickhouse"),
             clickhouse_user=export.get("clickhouse_user", "penstock"),
+            spark=SparkSettings.read(declared, env),
+            secrets=Path(env["PENSTOCK_SECRETS"]) if env.get("PENSTOCK_SECRETS") else None,
         )
 
     def port(self, service: str) -> int:
@@ -94,6 +99,11 @@ class Settings:
     def data(self) -> Path:
         """Data folders of the services (kafka, postgres)."""
         return self.home / "data"
+
+    @property
+    def secrets_folder(self) -> Path:
+        """One 0600 file each; containers that share a home have a folder of their own each."""
+        return self.secrets or self.home / "secrets"
 
     @property
     def manifest(self) -> Path:
@@ -152,12 +162,13 @@ class Settings:
             "PENSTOCK_HOME": str(self.home),
             "PENSTOCK_PORT_OFFSET": str(self.port_offset),
             "PENSTOCK_JARS": str(self.jars),
+            **self.spark.environment(),
         }
         return inherited | ours | more
 
     def secret(self, name: str) -> str:
         """A generated secret of this stack; one 0600 file each, made at first start."""
-        path = self.home / "secrets" / name
+        path = self.secrets_folder / name
         try:
             return path.read_text().strip()
         except FileNotFoundError:

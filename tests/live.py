@@ -78,6 +78,7 @@ class Supervised:
             "PENSTOCK_PROJECT": str(self.settings.project),
             "PENSTOCK_PORT_OFFSET": str(self.settings.port_offset),
             "PENSTOCK_JARS": str(self.settings.jars),
+            **self.settings.spark.environment(),
         }
         process = subprocess.Popen(
             [sys.executable, "-m", "penstock.cli", "supervise"],

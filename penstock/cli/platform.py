@@ -107,17 +107,24 @@ def status(as_json: bool) -> None:
       penstock status
       penstock status --json | jq '.services[] | select(.state != "running")'
     """
+    from penstock import cluster
     from penstock.runtime.heartbeat import streams
 
     stack = _stack()
     services = stack.status()
     flows = streams(stack.settings) if _runs(services, "postgres") else []
     pages = _pages(stack.settings) if _runs(services, "airflow") else {}
+    trouble = cluster.trouble(stack.settings)
     if as_json:
+        spark = {"master": stack.settings.spark.master, "trouble": trouble}
         body = {"home": str(stack.settings.home), "services": [asdict(s) for s in services]}
-        click.echo(json.dumps(body | {"streams": flows, "pages": pages}, default=str))
+        more = {"spark": spark, "streams": flows, "pages": pages}
+        click.echo(json.dumps(body | more, default=str))
     else:
         _show(services, flows)
+        click.echo(f"{'spark':<12}{cluster.described(stack.settings)}")
+        if trouble:
+            click.secho(f"{'':<12}{trouble} See `penstock doctor`.", fg="red")
         for name, address in pages.items():
             click.echo(f"{name:<12}{address}")
     states = {service.state for service in services} - {"stopped"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -22,6 +22,10 @@ class Supervisor(Service):
     @property
     def cwd(self) -> Path:
         return self.settings.project
+
+    def files(self) -> Mapping[str, str]:
+        """Read by nobody: kept so that another master is a changed configuration."""
+        return {"spark.txt": self.settings.spark.describe()}
 
     def command(self) -> Sequence[str]:
         return [sys.executable, "-m", "penstock.cli", "supervise"]
