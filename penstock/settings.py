@@ -163,6 +163,7 @@ class Settings:
             "PENSTOCK_PORT_OFFSET": str(self.port_offset),
             "PENSTOCK_JARS": str(self.jars),
             **self.spark.environment(),
+            **({"PENSTOCK_SECRETS": str(self.secrets)} if self.secrets else {}),
         }
         return inherited | ours | more
 

@@ -200,9 +200,9 @@ def _welcome(stack: Stack, names: list[str], seconds: float) -> None:
     settings = stack.settings
     places = {
         "airflow": f"{settings.airflow_url}  (user admin, password: "
-        f"cat {settings.home / 'secrets' / 'airflow-admin'})",
+        f"cat {settings.secrets_folder / 'airflow-admin'})",
         "kafka": f"{settings.kafka_bootstrap}  (SASL SCRAM-SHA-512, passwords in "
-        f"{settings.home / 'secrets'})",
+        f"{settings.secrets_folder})",
         "registry": settings.registry_url,
         "postgres": f"127.0.0.1:{settings.port('postgres')}",
         "connect": f"http://127.0.0.1:{settings.port('connect')}",
