@@ -109,7 +109,8 @@ class SparkSettings:
             ) from None
         found = dict(_properties(text))
         _check(found, str(self.file))
-        if self.file.stat().st_mode & 0o077 and any(map(_SECRET.search, found)):
+        # A group may: mounted secrets belong to root and to the group of who reads them.
+        if self.file.stat().st_mode & 0o007 and any(map(_SECRET.search, found)):
             raise EnvironmentProblem(
                 f"{self.file} holds secrets and others may read it.",
                 remedy=f"Run `chmod 600 {self.file}`.",

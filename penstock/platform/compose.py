@@ -57,13 +57,13 @@ READS = {
 }
 
 
-def configure(settings: Settings, spec: PlatformSpec) -> None:
-    """Write the files of every service into its folder in ``etc``."""
-    for name in spec.services:
+def configure(settings: Settings, spec: PlatformSpec, names: Sequence[str] = ()) -> None:
+    """Write the files of the named services, or of every one, into their folders in ``etc``."""
+    for name in names or spec.services:
         service = SERVICES[name](settings, spec)
         for file, text in _files(service):
             write_private(service.etc / file, text)
-    for file, text in _clickhouse(settings):
+    for file, text in () if names else _clickhouse(settings):
         write_private(settings.home / "etc" / "clickhouse" / file, text)
 
 
@@ -134,10 +134,11 @@ def main() -> None:
 
 
 @main.command("configure")
-def _configure() -> None:
-    """Write every service's files, and give the volumes to the user the services run as."""
+@click.argument("names", nargs=-1)
+def _configure(names: tuple[str, ...]) -> None:
+    """Write the files of all services, or of some, for the user the services run as."""
     settings, spec = _load()
-    configure(settings, spec)
+    configure(settings, spec, names)
     # All that was written, but of the data only the folders: a running service changes the rest.
     written = private_folder(settings.home / "etc").rglob("*")
     for path in (*written, *private_folder(settings.data).iterdir()):

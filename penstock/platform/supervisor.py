@@ -35,7 +35,9 @@ class Supervisor(Service):
         beat = heartbeat.read(self.settings)
         if beat is None or beat.age_seconds > heartbeat.STALE_AFTER:
             return False
-        return beat.state in ("running", "standby") and psutil.pid_exists(beat.pid)
+        # Whether a container lives is its engine's matter, and a pid means nothing in another one.
+        lives = self.settings.containers or psutil.pid_exists(beat.pid)
+        return beat.state in ("running", "standby") and lives
 
     def detail(self) -> str:
         beat = heartbeat.read(self.settings)
