@@ -67,6 +67,21 @@ SMALL = """
 """
 
 
+NAMES = """
+from penstock.session import build_session
+from penstock.settings import Settings
+
+session = build_session(
+    Settings.load(), "penstock-marts", memory="1g", quiet=True, metastore=True
+)
+session.sql("create database if not exists probe")
+session.sql("create table probe.numbers using delta as select id from range(0, 1000, 1, 4)")
+print(*session.sql("select count(*), sum(id) from probe.numbers").first())
+print(session.sparkContext.master)
+session.stop()
+"""
+
+
 class World:
     """A stack and a cluster of its own; commands run as people run them."""
 
@@ -97,12 +112,15 @@ class World:
         self._stopping.set()
         self.supervised.kill_all()
 
-    def penstock(self, *words: str) -> Any:
-        command = [sys.executable, "-m", "penstock.cli", *words, "--json"]
-        done = subprocess.run(
-            command, env=self.settings.environment(), cwd=self.settings.project,
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *words],
+            env=self.settings.environment(), cwd=self.settings.project,
             capture_output=True, text=True, timeout=280, check=False,
         )  # fmt: skip
+
+    def penstock(self, *words: str) -> Any:
+        done = self.run("-m", "penstock.cli", *words, "--json")
         assert done.returncode == 0, (words, done.stdout[-2000:], done.stderr[-3000:])
         return json.loads(done.stdout)
 
@@ -245,6 +263,14 @@ def test_a_backfill_of_what_is_right_changes_nothing(world):
     assert all(sum(tasks.values()) for tasks in bounded), bounded
 
 
+@pytest.mark.slow
+def test_marts_find_names_and_write_tables_there(world):
+    """What a mart does: a named table, made of rows that executors computed, in the metastore."""
+    done = world.run("-c", NAMES)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.split() == ["1000", "499500", world.cluster.master]
+
+
 def test_a_worker_that_is_lost_loses_nothing(world):
     before = len(read(world.settings, "silver", "trades"))
     wait_for("rows to flow", lambda: len(read(world.settings, "silver", "trades")) > before)
@@ -265,3 +291,15 @@ def test_a_worker_that_is_lost_loses_nothing(world):
     wait_for("readers", lambda: len(read(world.settings, "gold", "loud")) == len(sent))
     balance = world.penstock("outcomes")
     assert {row["missing"] for row in balance} == {0}
+
+
+def test_without_a_master_what_runs_goes_on_and_nothing_new_begins(world):
+    world.cluster.kill("master")
+    world.feed.send("ALONE", size=20)
+    world.feed.flush()
+    wait_for("it", lambda: rows_where(world.settings, "gold", "loud", ticker="ALONE"), 60)
+    assert "does not answer" in world.penstock("status")["spark"]["trouble"]
+    refused = world.run("-m", "penstock.cli", "stage", GOLD)
+    assert refused.returncode == 7
+    assert f"{world.cluster.master} does not answer" in refused.stderr
+    assert "Traceback" not in refused.stderr
