@@ -13,6 +13,8 @@ from penstock.runtime import heartbeat
 
 __all__ = ["Supervisor"]
 
+_SPARK = "spark.txt"
+
 
 class Supervisor(Service):
     """Started from the project's folder, so that the project's jobs can be imported."""
@@ -24,8 +26,8 @@ class Supervisor(Service):
         return self.settings.project
 
     def files(self) -> Mapping[str, str]:
-        """Read by nobody: kept so that another master is a changed configuration."""
-        return {"spark.txt": self.settings.spark.describe()}
+        """For people, and so that another master is a changed configuration."""
+        return {_SPARK: self.settings.spark.describe()}
 
     def command(self) -> Sequence[str]:
         return [sys.executable, "-m", "penstock.cli", "supervise"]
@@ -43,4 +45,13 @@ class Supervisor(Service):
         beat = heartbeat.read(self.settings)
         if beat is None:
             return "no heartbeat"
-        return f"{beat.state}, {len(beat.streams)} streams, beat {beat.age_seconds:.0f} s ago"
+        told = f"{beat.state}, {len(beat.streams)} streams, beat {beat.age_seconds:.0f} s ago"
+        return f"{told}{self._elsewhere()}"
+
+    def _elsewhere(self) -> str:
+        """The master it was started with, which the settings of whoever asks may not have."""
+        try:
+            master = (self.etc / _SPARK).read_text().split()[1]
+        except (FileNotFoundError, IndexError):
+            return ""
+        return "" if master.startswith("local") else f", computes on {master}"

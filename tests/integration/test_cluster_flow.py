@@ -244,6 +244,8 @@ def test_a_changed_table_is_staged_compared_and_promoted(world):
     text = world.module.read_text()
     assert EDIT[0] in text
     world.module.write_text(text.replace(*EDIT))
+    (change,) = world.penstock("plan")["changes"]  # planned here, without executors
+    assert change["table"] == GOLD
     (staged,) = world.penstock("stage", GOLD, "--why", "a test")
     assert staged["state"] == "ready"
     told = world.penstock("compare", GOLD)

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -171,3 +172,16 @@ def test_another_master_is_another_configuration(settings: Settings, project: Pa
     spec = PlatformSpec.load(project)
     found = {Supervisor(on(settings, master), spec).configure() for master in (LOCAL, AWAY, LOCAL)}
     assert len(found) == 2, "`penstock up` starts the supervisor anew"
+
+
+def test_the_status_says_where_the_one_that_runs_computes(
+    settings: Settings, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks may have another master in mind, or none."""
+    spec = PlatformSpec.load(project)
+    beat = SimpleNamespace(state="running", streams=[], age_seconds=1.0)
+    monkeypatch.setattr("penstock.runtime.heartbeat.read", lambda _: beat)
+    asked = Supervisor(settings, spec)
+    assert "computes on" not in asked.detail()
+    Supervisor(on(settings, AWAY), spec).configure()
+    assert asked.detail().endswith(f"computes on {AWAY}")
