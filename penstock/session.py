@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from penstock import cluster, spark_store
 from penstock import metastore as names
-from penstock import spark_store
-from penstock.errors import EnvironmentProblem
+from penstock.errors import EnvironmentProblem, PenstockError, ServiceFailed, in_a_line
 from penstock.settings import Settings
+from penstock.spark_settings import LOCAL, SparkSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,6 +54,7 @@ _CONF = {
     "spark.ui.enabled": "false",
     "spark.driver.maxResultSize": "1g",
     "spark.redaction.regex": "(?i)secret|password|passwd|token|jaas|sasl",
+    "spark.sql.redaction.options.regex": "(?i)url|secret|password|passwd|token|jaas|sasl",
 }
 
 _NAMED = {"spark.sql.catalogImplementation": "hive"}
@@ -63,14 +68,17 @@ def build_session(
     *,
     memory: str = "2g",
     ui: bool = False,
-    master: str = "local[2]",
+    plans_only: bool = False,
     quiet: bool = False,
     modest: bool = False,
     metastore: bool = False,
 ) -> SparkSession:
     """One session with the jars fetched at set-up; never resolves anything at start.
 
+    It computes on the master of the settings (``settings.spark``), with the driver in this process.
+
     Args:
+        plans_only: nothing is computed, so that no executor is worth asking for.
         quiet: somebody is looking: only errors, and no progress bar of Spark's own.
         modest: heavy work that can wait: whatever else wants a core gets it first.
         metastore: tables can be named (``gold.stock_stats``), from the metastore in Postgres. The
@@ -78,26 +86,67 @@ def build_session(
     """
     if modest:
         os.nice(10)  # the JVM inherits it
+    spark = replace(settings.spark, master=LOCAL) if plans_only else settings.spark
+    given = spark.given(app.removeprefix("penstock-"))
+    jars = _jars(settings)
+    if not spark.is_local:
+        cluster.require(settings, given)
+    class_path = list(jars)
+    if metastore:
+        names.require(settings)
+        class_path.insert(0, str(names.client_folder(settings)))  # Hive's client looks in a folder
+        class_path += spark_store.class_path(settings)
+    _set_environment(spark, given)
+    scratch = claim_scratch(settings.run / "spark")
+    conf = _CONF | (_NAMED if metastore else {})
+    conf |= {
+        "spark.driver.memory": memory,
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(settings.home / "spark-warehouse"),
+        "spark.ui.enabled": str(ui).lower(),
+        "spark.ui.showConsoleProgress": str(not quiet).lower(),
+        "spark.ui.port": str(settings.port("spark-ui")),
+    }
+    conf |= given if spark.is_local else cluster.executor_conf(spark, given, jars)
+    conf |= {
+        "spark.driver.extraClassPath": ":".join(class_path),
+        "spark.driver.extraJavaOptions": _java_options(scratch, quiet=quiet),
+    }
+    # What is in the file goes to Spark by the file: settings are arguments of the JVM's start, for
+    # everybody's `ps` to read.
+    filed = spark.from_file()
+    session = _started(spark, app, {k: v for k, v in conf.items() if filed.get(k) != v})
+    session.sparkContext.setLogLevel("ERROR" if quiet else "WARN")
+    if not spark.is_local:
+        cluster.ship_package(session, scratch)
+        cluster.await_executors(session, settings)
+    if metastore:
+        with names.one_at_a_time(settings):
+            session.sql("SHOW DATABASES").collect()
+    return session
+
+
+def _jars(settings: Settings) -> list[str]:
     jars = sorted(str(path) for path in (settings.jars / "spark").glob("*.jar"))
     if not jars:
         raise EnvironmentProblem(
             f"Spark's extra jars are not in {settings.jars}.", remedy="Run `make setup`."
         )
-    if metastore:
-        names.require(settings)
-        jars.insert(0, str(names.client_folder(settings)))  # a folder: Hive's client looks there
-        jars += spark_store.class_path(settings)
+    return jars
+
+
+def _set_environment(spark: SparkSettings, given: Mapping[str, str]) -> None:
+    """What Spark reads before it has a configuration."""
     # Java's and Python's zone must be UTC too: Delta and collect() read them, not the session's.
     os.environ["TZ"] = "UTC"
     # Python workers are this Python, with its packages: not whatever `python3` means in the path.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession
+    os.environ["PYSPARK_PYTHON"] = given.get("spark.pyspark.python", sys.executable)
+    file = ["--properties-file", shlex.quote(str(spark.file))] if spark.file else []
+    os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join([*file, "pyspark-shell"])
 
-    scratch = claim_scratch(settings.run / "spark")
-    builder = SparkSession.builder.appName(app).master(master)
-    for key, value in (_CONF | (_NAMED if metastore else {})).items():
-        builder = builder.config(key, value)
-    java_options = " ".join(
+
+def _java_options(scratch: Path, *, quiet: bool) -> str:
+    return " ".join(
         [
             "-Duser.timezone=UTC",
             f"-Djava.io.tmpdir={scratch}",
@@ -108,22 +157,24 @@ def build_session(
             *([f"-Dlog4j2.configurationFile={_QUIET}"] if quiet else []),
         ]
     )
-    session = (
-        builder.config("spark.driver.memory", memory)
-        .config("spark.driver.extraClassPath", ":".join(jars))
-        .config("spark.driver.extraJavaOptions", java_options)
-        .config("spark.local.dir", str(scratch))
-        .config("spark.sql.warehouse.dir", str(settings.home / "spark-warehouse"))
-        .config("spark.ui.enabled", str(ui).lower())
-        .config("spark.ui.showConsoleProgress", str(not quiet).lower())
-        .config("spark.ui.port", str(settings.port("spark-ui")))
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR" if quiet else "WARN")
-    if metastore:
-        with names.one_at_a_time(settings):
-            session.sql("SHOW DATABASES").collect()
-    return session
+
+
+def _started(spark: SparkSettings, app: str, conf: Mapping[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(app).master(spark.master)
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        if spark.is_local or isinstance(error, PenstockError):
+            raise
+        raise ServiceFailed(
+            f"no application could be started on {spark.master}: {in_a_line(error)}",
+            remedy="Look at the master's log: its version must be ours, its secret the one in "
+            "PENSTOCK_SPARK_CONF. Then `penstock doctor`.",
+        ) from error
 
 
 _ALIVE = ".alive"

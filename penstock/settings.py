@@ -17,6 +17,7 @@ from typing import Any
 from penstock.bucket import SCHEMES, Bucket, storage_options
 from penstock.errors import EnvironmentProblem
 from penstock.location import Location, Remote
+from penstock.spark_settings import SparkSettings
 
 __all__ = ["PORTS", "Settings"]
 
@@ -49,6 +50,8 @@ class Settings:
     clickhouse_url: str | None = None  # None: the embedded one
     clickhouse_user: str = "penstock"  # its password is the secret clickhouse-<user>
     bucket: Bucket | None = None  # where the tables are, if not below home: docs/object-store.md
+    spark: SparkSettings = field(default_factory=SparkSettings)  # which master computes
+    secrets: Path | None = None  # the folder of the secrets, where it is not home's own
 
     @classmethod
     def load(cls) -> Settings:
@@ -72,6 +75,8 @@ class Settings:
             clickhouse_url=env.get("PENSTOCK_CLICKHOUSE_URL") or export.get("clickhouse"),
             clickhouse_user=export.get("clickhouse_user", "penstock"),
             bucket=_bucket(env.get("PENSTOCK_WAREHOUSE"), declared, home, env),
+            spark=SparkSettings.read(declared, env),
+            secrets=Path(env["PENSTOCK_SECRETS"]) if env.get("PENSTOCK_SECRETS") else None,
         )
 
     def port(self, service: str) -> int:
@@ -100,6 +105,11 @@ class Settings:
     def data(self) -> Path:
         """Data folders of the services (kafka, postgres)."""
         return self.home / "data"
+
+    @property
+    def secrets_folder(self) -> Path:
+        """One 0600 file each; containers that share a home have a folder of their own each."""
+        return self.secrets or self.home / "secrets"
 
     @property
     def manifest(self) -> Path:
@@ -159,12 +169,14 @@ class Settings:
             "PENSTOCK_PORT_OFFSET": str(self.port_offset),
             "PENSTOCK_JARS": str(self.jars),
             "PENSTOCK_WAREHOUSE": "" if self.bucket is None else self.bucket.uri,
+            **self.spark.environment(),
+            **({"PENSTOCK_SECRETS": str(self.secrets)} if self.secrets else {}),
         }
         return inherited | ours | more
 
     def secret(self, name: str) -> str:
         """A generated secret of this stack; one 0600 file each, made at first start."""
-        path = self.home / "secrets" / name
+        path = self.secrets_folder / name
         try:
             return path.read_text().strip()
         except FileNotFoundError:
@@ -225,5 +237,7 @@ def _bucket(
             remedy="Write s3://bucket/prefix (or gs://, az://): docs/object-store.md.",
         )
     endpoint = str(declared.get("warehouse_endpoint", ""))
-    options = storage_options(uri, env, home / "secrets", endpoint)
+    options = storage_options(
+        uri, env, Path(env.get("PENSTOCK_SECRETS") or home / "secrets"), endpoint
+    )
     return Bucket(uri, options, home / "copies" / "files")

@@ -48,7 +48,7 @@ def plan(table: str | None, diff: bool, as_json: bool) -> None:
     settings = Settings.load()
     registry = Registry(settings)
     registry.create()
-    session = build_session(settings, "penstock-plan", memory="1g", quiet=True)
+    session = build_session(settings, "penstock-plan", memory="1g", quiet=True, plans_only=True)
     try:
         found = build_plan(session, settings, registry, table)
     finally:

@@ -107,17 +107,24 @@ def status(as_json: bool) -> None:
       penstock status
       penstock status --json | jq '.services[] | select(.state != "running")'
     """
+    from penstock import cluster
     from penstock.runtime.heartbeat import streams
 
     stack = _stack()
     services = stack.status()
     flows = streams(stack.settings) if _runs(services, "postgres") else []
     pages = _pages(stack.settings) if _runs(services, "airflow") else {}
+    trouble = cluster.trouble(stack.settings)
     if as_json:
+        spark = {"master": stack.settings.spark.master, "trouble": trouble}
         body = {"home": str(stack.settings.home), "services": [asdict(s) for s in services]}
-        click.echo(json.dumps(body | {"streams": flows, "pages": pages}, default=str))
+        more = {"spark": spark, "streams": flows, "pages": pages}
+        click.echo(json.dumps(body | more, default=str))
     else:
         _show(services, flows)
+        click.echo(f"{'spark':<12}{cluster.described(stack.settings)}")
+        if trouble:
+            click.secho(f"{'':<12}{trouble} See `penstock doctor`.", fg="red")
         for name, address in pages.items():
             click.echo(f"{name:<12}{address}")
     states = {service.state for service in services} - {"stopped"}
@@ -193,9 +200,9 @@ def _welcome(stack: Stack, names: list[str], seconds: float) -> None:
     settings = stack.settings
     places = {
         "airflow": f"{settings.airflow_url}  (user admin, password: "
-        f"cat {settings.home / 'secrets' / 'airflow-admin'})",
+        f"cat {settings.secrets_folder / 'airflow-admin'})",
         "kafka": f"{settings.kafka_bootstrap}  (SASL SCRAM-SHA-512, passwords in "
-        f"{settings.home / 'secrets'})",
+        f"{settings.secrets_folder})",
         "registry": settings.registry_url,
         "postgres": f"127.0.0.1:{settings.port('postgres')}",
         "connect": f"http://127.0.0.1:{settings.port('connect')}",

@@ -77,7 +77,7 @@ def register(as_json: bool) -> None:
     registry.create()
     for topic in _provision(settings):
         click.echo(f"made topic {topic}", err=True)
-    session = build_session(settings, "penstock-register", memory="1g", quiet=True)
+    session = build_session(settings, "penstock-register", memory="1g", quiet=True, plans_only=True)
     try:
         found = run(session, settings, registry)
     finally:

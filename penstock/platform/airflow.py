@@ -25,7 +25,7 @@ class Airflow(Service):
     @property
     def _passwords(self) -> Path:
         """Not among the configured files: Airflow opens it for writing, and may rewrite it."""
-        return self.settings.home / "secrets" / "airflow-passwords.json"
+        return self.settings.secrets_folder / "airflow-passwords.json"
 
     def files(self) -> Mapping[str, str]:
         secret = self.settings.secret

@@ -6,13 +6,15 @@ Python service, `ready` is its health check. All of it is the code of the embedd
 
 **How it works.** Each service's files come from its template in ``infra``, then from the overlay in
 ``infra/compose/overlay`` that says what a container does differently (names instead of loopback,
-TLS); in all these formats the later line wins. Only `configure` and `provision` see the secrets
-folder; every service gets its own files, and the secrets it reads itself, in a volume of its own.
+TLS); in all these formats the later line wins. Only `configure` and `provision` see all secrets;
+every service gets its own files, and the secrets it reads itself, in a volume of its own, and
+PENSTOCK_SECRETS says where. ClickHouse has a server only here: the embedded one is a library.
 """
 
 from __future__ import annotations
 
 import configparser
+import hashlib
 import io
 import os
 import sys
@@ -25,7 +27,7 @@ import click
 from penstock.errors import PenstockError, ServiceFailed, UsageError
 from penstock.platform.files import private_folder, render, write_private
 from penstock.platform.kafka import Kafka
-from penstock.platform.secrets import POSTGRES_SUPERUSER
+from penstock.platform.secrets import CLICKHOUSE_USER, POSTGRES_SUPERUSER
 from penstock.platform.service import Service
 from penstock.platform.services import SERVICES
 from penstock.platform.spec import PlatformSpec
@@ -34,23 +36,47 @@ from penstock.settings import PORTS, Settings
 __all__ = ["configure", "provision"]
 
 OWNER = (999, 0)  # whom every container runs as; the Postgres image knows this number by name
-MOUNTED = Path("/run/secrets")  # where compose puts secrets
 KAFKA_LIBRARIES = "/opt/kafka/libs/*"  # in the image of Kafka
 # What a service reads by itself while it runs; all else is in its files.
 READS = {
     "postgres": (f"postgres-{POSTGRES_SUPERUSER}",),
-    "airflow": ("airflow-admin", "airflow-tasks", "postgres-penstock"),
-    "supervisor": ("kafka-supervisor", "postgres-penstock"),
+    # Tasks are commands: marts name tables in the metastore, an audit asks Postgres and Connect, an
+    # export writes to ClickHouse.
+    "airflow": (
+        "airflow-admin",
+        "airflow-tasks",
+        "postgres-penstock",
+        "postgres-metastore",
+        "postgres-analyst",
+        "connect-rest",
+        f"clickhouse-{CLICKHOUSE_USER}",
+    ),
+    # It looks after the slots of the captured tables.
+    "supervisor": ("kafka-supervisor", "postgres-penstock", "postgres-analyst", "connect-rest"),
     "demo": ("kafka-demo-producer",),
 }
 
 
-def configure(settings: Settings, spec: PlatformSpec) -> None:
-    """Write the files of every service into its folder in ``etc``."""
-    for name in spec.services:
+def configure(settings: Settings, spec: PlatformSpec, names: Sequence[str] = ()) -> None:
+    """Write the files of the named services, or of every one, into their folders in ``etc``."""
+    for name in names or spec.services:
         service = SERVICES[name](settings, spec)
         for file, text in _files(service):
             write_private(service.etc / file, text)
+    for file, text in () if names else _clickhouse(settings):
+        write_private(settings.home / "etc" / "clickhouse" / file, text)
+
+
+def _clickhouse(settings: Settings) -> Iterator[tuple[str, str]]:
+    """The server's files; of the password it gets what a login is compared with."""
+    password = settings.secret(f"clickhouse-{CLICKHOUSE_USER}")
+    values = {
+        "home": settings.home,
+        "user": CLICKHOUSE_USER,
+        "digest": hashlib.sha256(password.encode()).hexdigest(),
+    }
+    for file in ("config.xml", "users.xml"):
+        yield file, render(settings, f"clickhouse/{file}", values)
 
 
 def _files(service: Service) -> Iterator[tuple[str, str]]:
@@ -102,23 +128,17 @@ def provision(settings: Settings, spec: PlatformSpec, names: Sequence[str]) -> N
         service.provision(lambda _: None)
 
 
-def _read_secrets_from(settings: Settings, folder: Path) -> None:
-    link = settings.home / "secrets"
-    link.unlink(missing_ok=True)
-    link.symlink_to(folder)
-
-
 @click.group()
 def main() -> None:
     """Steps of docker-compose.yml; on a machine without containers use `penstock up`."""
 
 
 @main.command("configure")
-def _configure() -> None:
-    """Write every service's files, and give the volumes to the user the services run as."""
+@click.argument("names", nargs=-1)
+def _configure(names: tuple[str, ...]) -> None:
+    """Write the files of all services, or of some, for the user the services run as."""
     settings, spec = _load()
-    _read_secrets_from(settings, MOUNTED)
-    configure(settings, spec)
+    configure(settings, spec, names)
     # All that was written, but of the data only the folders: a running service changes the rest.
     written = private_folder(settings.home / "etc").rglob("*")
     for path in (*written, *private_folder(settings.data).iterdir()):
@@ -130,7 +150,6 @@ def _configure() -> None:
 def _provision(names: tuple[str, ...]) -> None:
     """Make topics, users, roles, databases, rules and connectors in the named services."""
     settings, spec = _load()
-    _read_secrets_from(settings, MOUNTED)
     provision(settings, spec, names)
 
 
@@ -140,7 +159,6 @@ def _run(name: str) -> None:
     """Become a Python service."""
     settings, spec = _load()
     service = SERVICES[name](settings, spec)
-    _read_secrets_from(settings, service.etc / "secrets")
     service.prepare(lambda _: None)
     os.chdir(service.cwd)
     command = service.command()

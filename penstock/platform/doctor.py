@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 
+from penstock import cluster
 from penstock.errors import EnvironmentProblem, PenstockError
 from penstock.platform import jars
 from penstock.platform.java import java_executable
@@ -42,7 +43,7 @@ class Check:
 def examine(settings: Settings) -> list[Check]:
     """Every check, in the order in which one would mend things."""
     looks: list[Callable[[Settings], Check]] = [
-        _python, _setup, _packages, _java, _jars, _disk, _memory, _warehouse,
+        _python, _setup, _packages, _java, _jars, _disk, _memory, _warehouse, _spark,
     ]  # fmt: skip
     return [look(settings) for look in looks] + list(_ports(settings))
 
@@ -52,6 +53,8 @@ def require_startable(settings: Settings, names: list[str]) -> None:
     looks: list[Callable[[Settings], Check]] = [_disk, _warehouse]
     if {"kafka", "registry", "connect", "supervisor"} & set(names):
         looks += [_java, _jars]
+    if "supervisor" in names:
+        looks += [_spark]
     for look in looks:
         check = look(settings)
         if check.outcome == "fail":
@@ -149,6 +152,18 @@ def _memory(settings: Settings) -> Check:
         "memory", "warn", f"{message}; the whole platform takes about 4 GB.",
         "Start less: `penstock up --without airflow,connect`.",
     )  # fmt: skip
+
+
+def _spark(settings: Settings) -> Check:
+    """Where the supervisor and the bounded jobs compute, and whether somebody answers there."""
+    spark = settings.spark
+    try:
+        given = spark.given("supervisor")
+        if not spark.is_local:
+            cluster.require(settings, given)
+    except PenstockError as problem:
+        return Check("spark", "fail", problem.message, problem.remedy)
+    return Check("spark", "ok", cluster.described(settings))
 
 
 def _ports(settings: Settings) -> Iterator[Check]:

@@ -79,7 +79,7 @@ class Postgres(Service):
         private_folder(self.settings.data)
         unfinished = self.data.with_name("postgres.unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
-        password = self.settings.home / "secrets" / f"postgres-{POSTGRES_SUPERUSER}"
+        password = self.settings.secrets_folder / f"postgres-{POSTGRES_SUPERUSER}"
         command = [*self._prefix(), str(_binary("initdb")), "-D", str(unfinished)]
         command += ["--username", POSTGRES_SUPERUSER, "--pwfile", str(password)]
         command += ["--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C.UTF-8"]

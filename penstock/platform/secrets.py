@@ -1,8 +1,8 @@
 """Every secret of a stack: generated at first start, one 0600 file each, never anywhere else.
 
 Read a secret with ``settings.secret(name)``. Names: ``kafka-<user>``, ``postgres-<role>``,
-``airflow-<what>``, ``connect-rest``. Values use letters, digits, ``-`` and ``_`` only, so they fit
-JAAS lines, properties, URLs and SQL without quoting.
+``airflow-<what>``, ``connect-rest``, ``clickhouse-<user>``. Values use letters, digits, ``-`` and
+``_`` only, so they fit JAAS lines, properties, URLs and SQL without quoting.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from penstock.settings import Settings
 __all__ = ["ensure_secrets", "secret_names"]
 
 POSTGRES_SUPERUSER = "postgres"
+CLICKHOUSE_USER = "penstock"  # of the server in containers; the embedded one asks nobody
 
 
 def _password() -> str:
@@ -36,13 +37,14 @@ def secret_names(spec: PlatformSpec) -> dict[str, Callable[[], str]]:
     passwords += ["kafka-controller", "connect-rest"]
     passwords += [f"postgres-{role.name}" for role in spec.roles]
     passwords += [f"postgres-{POSTGRES_SUPERUSER}"]
+    passwords += [f"clickhouse-{CLICKHOUSE_USER}"]
     passwords += ["airflow-admin", "airflow-tasks", "airflow-jwt", "airflow-secret"]
     return dict.fromkeys(passwords, _password) | {"airflow-fernet": _fernet_key}
 
 
 def ensure_secrets(settings: Settings, spec: PlatformSpec) -> list[str]:
     """Generate those that are missing; their names. Existing ones are never changed."""
-    folder = private_folder(settings.home / "secrets")
+    folder = private_folder(settings.secrets_folder)
     made = []
     for name, generate in secret_names(spec).items():
         file = folder / name
@@ -62,7 +64,7 @@ def main() -> None:
     """
     settings = Settings.load()
     made = ensure_secrets(settings, PlatformSpec.load(settings.project))
-    click.echo(f"{len(made)} secrets made in {settings.home / 'secrets'}")
+    click.echo(f"{len(made)} secrets made in {settings.secrets_folder}")
 
 
 if __name__ == "__main__":

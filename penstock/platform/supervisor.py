@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -12,6 +12,8 @@ from penstock.platform.service import Service
 from penstock.runtime import heartbeat
 
 __all__ = ["Supervisor"]
+
+_SPARK = "spark.txt"
 
 
 class Supervisor(Service):
@@ -23,6 +25,10 @@ class Supervisor(Service):
     def cwd(self) -> Path:
         return self.settings.project
 
+    def files(self) -> Mapping[str, str]:
+        """For people, and so that another master is a changed configuration."""
+        return {_SPARK: self.settings.spark.describe()}
+
     def command(self) -> Sequence[str]:
         return [sys.executable, "-m", "penstock.cli", "supervise"]
 
@@ -31,10 +37,21 @@ class Supervisor(Service):
         beat = heartbeat.read(self.settings)
         if beat is None or beat.age_seconds > heartbeat.STALE_AFTER:
             return False
-        return beat.state in ("running", "standby") and psutil.pid_exists(beat.pid)
+        # Whether a container lives is its engine's matter, and a pid means nothing in another one.
+        lives = self.settings.containers or psutil.pid_exists(beat.pid)
+        return beat.state in ("running", "standby") and lives
 
     def detail(self) -> str:
         beat = heartbeat.read(self.settings)
         if beat is None:
             return "no heartbeat"
-        return f"{beat.state}, {len(beat.streams)} streams, beat {beat.age_seconds:.0f} s ago"
+        told = f"{beat.state}, {len(beat.streams)} streams, beat {beat.age_seconds:.0f} s ago"
+        return f"{told}{self._elsewhere()}"
+
+    def _elsewhere(self) -> str:
+        """The master it was started with, which the settings of whoever asks may not have."""
+        try:
+            master = (self.etc / _SPARK).read_text().split()[1]
+        except (FileNotFoundError, IndexError):
+            return ""
+        return "" if master.startswith("local") else f", computes on {master}"

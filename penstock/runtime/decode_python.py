@@ -49,8 +49,10 @@ def read_python(bronze: DataFrame, stream: Stream) -> DataFrame:
     if _READ in bronze.columns:
         read = bronze
     else:
-        # Workers run in this environment, whatever `python3` is on the path.
-        bronze.sparkSession.sparkContext.pythonExec = sys.executable
+        context = bronze.sparkSession.sparkContext
+        if str(context.master).startswith("local"):
+            # Workers run in this environment, whatever `python3` is on the path.
+            context.pythonExec = sys.executable
         read = once(bronze, _READ, _udf(stream)(F.col("value")))
     columns = {
         "schema_id": F.lit(None).cast("long"),

@@ -62,5 +62,6 @@ def _way(settings: Settings) -> dict[str, str]:
     return {
         "kafka.security.protocol": "SASL_SSL",
         "kafka.ssl.truststore.type": "PEM",
-        "kafka.ssl.truststore.location": str(settings.kafka_ca),
+        # Itself, not its place: executors may be machines that have no such file.
+        "kafka.ssl.truststore.certificates": settings.kafka_ca.read_text(),
     }

@@ -43,6 +43,7 @@ IMAGES = {  # service -> image and the version of infra/platform.toml it must ha
     "connect": ("quay.io/debezium/connect", "debezium"),
 }
 PYTHON = ("airflow", "supervisor", "demo")
+ADDED = {"clickhouse"}  # embedded, it is a library: test_compose_shared.py
 # Where the jars that we fetch are in the images.
 LIBRARIES = {"kafka": "/opt/kafka/libs", "connect": "/kafka/libs", "registry": "/deployments"}
 
@@ -154,7 +155,7 @@ def test_secrets_are_files_of_the_stack_and_their_values_nowhere(
 
 # --- the file and the embedded platform -----------------------------------------------------------
 def test_the_same_services(file: Compose, spec: PlatformSpec) -> None:
-    assert set(file["services"]) - STEPS == set(spec.services) == set(SERVICES)
+    assert set(file["services"]) - STEPS - ADDED == set(spec.services) == set(SERVICES)
 
 
 def test_the_same_versions(file: Compose, spec: PlatformSpec, project: Path) -> None:
@@ -358,8 +359,10 @@ def test_a_service_can_read_only_its_own_secrets(written: Settings, spec: Platfo
         "registry": {"postgres-registry"},
         "connect": {"kafka-connect", "connect-rest", "postgres-debezium"},
         "airflow": {"postgres-airflow", "postgres-penstock", "airflow-admin", "airflow-tasks",
-                    "airflow-jwt", "airflow-secret", "airflow-fernet"},
-        "supervisor": {"kafka-supervisor", "postgres-penstock"},
+                    "airflow-jwt", "airflow-secret", "airflow-fernet", "postgres-metastore",
+                    "postgres-analyst", "connect-rest", "clickhouse-penstock"},
+        "supervisor": {"kafka-supervisor", "postgres-penstock", "postgres-analyst",
+                       "connect-rest"},
         "demo": {"kafka-demo-producer"},
     }  # fmt: skip
     for name in spec.services:
