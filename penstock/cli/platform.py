@@ -112,7 +112,7 @@ def status(as_json: bool) -> None:
     stack = _stack()
     services = stack.status()
     flows = streams(stack.settings) if _runs(services, "postgres") else []
-    pages = _pages(stack.settings) if _runs(services, "airflow") else {}
+    pages = _pages(stack.settings, served=_runs(services, "airflow"))
     if as_json:
         body = {"home": str(stack.settings.home), "services": [asdict(s) for s in services]}
         click.echo(json.dumps(body | {"streams": flows, "pages": pages}, default=str))
@@ -155,15 +155,29 @@ def _interrupted(text: str) -> None:
     sys.exit(130)
 
 
-def _pages(settings: Settings) -> dict[str, str]:
-    """What was made for people to look at, and where: beside the Airflow UI, with its login."""
-    base = f"{settings.airflow_url}/penstock"
-    titles = {"quality": "Data Docs", "dbt": "dbt docs"}
-    found = {
-        titles.get(site.parent.name, site.parent.name): f"{base}/sites/{site.parent.name}/"
-        for site in sorted(settings.sites.glob("*/index.html"))
-    }
-    return found | ({"reports": f"{base}/"} if settings.reports.is_dir() else {})
+def _pages(settings: Settings, *, served: bool) -> dict[str, str]:
+    """What was made for people to look at, and where; pages beside the Airflow UI, with its login.
+
+    Args:
+        served: Airflow runs, so that pages have addresses.
+    """
+    found: dict[str, str] = {}
+    if served:
+        base = f"{settings.airflow_url}/penstock"
+        titles = {"quality": "Data Docs", "dbt": "dbt docs"}
+        for page in sorted(settings.sites.glob("*/index.html")):
+            site = page.parent.name
+            found[titles.get(site, site)] = f"{base}/sites/{site}/"
+        if settings.reports.is_dir():
+            found["reports"] = f"{base}/"
+    for title, path in {
+        "marts": settings.warehouse / "marts",
+        "DuckDB": settings.home / "export" / "duckdb" / "live.duckdb",
+        "ClickHouse": settings.home / "export" / "clickhouse",
+    }.items():
+        if path.exists():
+            found[title] = str(path)
+    return found
 
 
 def _runs(services: Sequence[Any], name: str) -> bool:
