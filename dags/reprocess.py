@@ -127,10 +127,10 @@ def reprocess() -> None:
         return exported(get_current_context())
 
     @task(**HEAVY, execution_timeout=timedelta(hours=2))
-    def marts() -> Any:
-        from penstock.airflow.operations import built_marts
+    def marts(promoted: Any) -> Any:
+        from penstock.airflow.operations import marts_over
 
-        return built_marts(get_current_context())
+        return marts_over(get_current_context(), list(promoted["tables"]))
 
     @task.sensor(poke_interval=30, mode="reschedule", timeout=5 * 3600)
     def watch(promoted: Any) -> PokeReturnValue:
@@ -150,7 +150,8 @@ def reprocess() -> None:
     plan() >> built >> quality_gate(built) >> compared >> approval
     live = promote(built, approval.output)
     abort(built, approval.output)
-    live >> [exports(), marts()]
+    live >> exports()
+    marts(live)
     verdict(built, live, watch(live))
 
 

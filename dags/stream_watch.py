@@ -1,8 +1,8 @@
 """Is everything still flowing? Once a minute: heartbeat, lag, watermarks, quarantine, outcomes.
 
 What wants looking at is told once, through `penstock.airflow.notify`; a stream that has work and
-does none is restarted by the supervisor. Tables that moved are reported as asset events, at most
-every five minutes each: marts, exports and quality follow these.
+does none is restarted by the supervisor. Tables that moved are reported as asset events, together
+and every quarter of an hour: marts, exports and quality follow these.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ __all__ = [
     "layer_asset",
     "mart_assets",
     "mart_names",
+    "mart_sources",
     "quality_asset",
     "require_address",
 ]
@@ -48,6 +49,18 @@ def mart_names(known: Known) -> tuple[str, ...]:
     """The dbt models in the project's marts; their files are named after them."""
     folder = known.project / "dbt_project" / "models" / "marts"
     return tuple(sorted(path.stem for path in folder.rglob("*.sql")))
+
+
+def mart_sources(known: Known) -> set[str]:
+    """The live tables that marts read."""
+    import yaml
+
+    file = known.project / "dbt_project" / "models" / "sources.yml"
+    try:
+        listed = yaml.safe_load(file.read_text())["sources"]
+    except (OSError, yaml.YAMLError, KeyError, TypeError):
+        return set()
+    return {f"{one['name']}.{table['name']}" for one in listed for table in one["tables"]}
 
 
 def mart_assets(known: Known) -> list[Asset]:

@@ -33,7 +33,7 @@ def note(context: Mapping[str, Any], title: str, text: str) -> None:
     for line in (f"--- {title}", *text.splitlines()):
         _log.info("%s", line)
     try:
-        _leave(Settings.load(), context, f"**{title}**\n\n{text}")
+        _leave(Settings.load(), context, _part(title, text))
     except PenstockError as error:
         _log.info("no note on the run: %s", error.message)
 
@@ -56,6 +56,13 @@ def _leave(settings: Settings, context: Mapping[str, Any], text: str) -> None:
             api.patch(own, json={"note": _joined("", text)}).raise_for_status()
     except (httpx.HTTPError, ValueError, KeyError) as error:
         _log.info("no note on the run: %s", type(error).__name__)
+
+
+def _part(title: str, text: str) -> str:
+    """A run's page shows the first line of its note: it must say more than a title."""
+    first, _, rest = text.partition("\n")
+    head = f"**{title}** {first.removeprefix('- ')}"
+    return f"{head}\n\n{rest}" if rest else head
 
 
 def _joined(old: str, text: str) -> str:

@@ -10,6 +10,7 @@ from airflow.sdk import Variable
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from penstock.airflow import tell
+from penstock.airflow.assets import mart_sources
 from penstock.airflow.command import Answer, CommandFailed, CommandRefused, option, penstock
 from penstock.airflow.days import day_of, interval_of, why_not
 from penstock.airflow.manifest import known
@@ -28,6 +29,7 @@ __all__ = [
     "days_of",
     "exported",
     "held_or_released",
+    "marts_over",
     "one_table",
     "recompute",
     "replayed",
@@ -166,6 +168,14 @@ def built_marts(context: Context, names: Sequence[str] = (), *, docs: bool = Fal
     if told.code:
         raise CommandFailed(f"marts: {tell.marts_failed(told.result)}")
     return tell.small(told.result, most=20)
+
+
+def marts_over(context: Context, tables: Sequence[str]) -> Any:
+    """The marts that are made from these tables, and what is made from those; docs too."""
+    read = [name for name in tables if name in mart_sources(known())]
+    if not read:
+        raise AirflowSkipException(f"no mart is made from {', '.join(tables)}")
+    return built_marts(context, [f"source:{name}+" for name in read], docs=True)
 
 
 # --- schedules ------------------------------------------------------------------------------------

@@ -219,6 +219,9 @@ def _welcome(stack: Stack, names: list[str], seconds: float) -> None:
         if name in names:
             click.echo(f"  {stack.spec.services[name].title:<28} {place}")
     click.echo(f"  {'Tables':<28} {settings.warehouse}")
+    if "airflow" in names:
+        click.echo(f"  {'Data Docs, dbt docs, reports':<28} {settings.airflow_url}/penstock/")
+        click.echo("\nQuality, exports and marts run by themselves, first in a minute or two.")
     click.echo("\nTry:")
     me = _typed_as()
     newest = "select * from gold.stock_stats order by window_start desc limit 5"

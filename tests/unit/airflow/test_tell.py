@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from penstock.airflow import tell
-from penstock.airflow.notes import _joined
+from penstock.airflow.notes import _joined, _part
 from penstock.settings import Settings
 
 
@@ -86,6 +86,11 @@ def test_exports_tell_rows_and_what_was_left_out() -> None:
         "  - full: gold.a 1,000 rows (1,000 written), gold.b 5 rows (5 written)",
         "  - blocked: gold.c (held by quality: x)",
     ]
+
+
+def test_the_first_line_of_a_note_says_something() -> None:
+    assert _part("plan", "- a: x → y\n  - reads b\n- c") == "**plan** a: x → y\n\n  - reads b\n- c"
+    assert _part("plan", "nothing to do") == "**plan** nothing to do"
 
 
 def test_the_newest_is_on_top_and_the_oldest_goes_when_a_note_gets_too_long() -> None:
