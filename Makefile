@@ -6,7 +6,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 export PYTHON
 
-.PHONY: help up down setup test lint lock e2e chaos security bench clean
+.PHONY: help up down setup test lint lock e2e chaos security browser bench clean
 
 help:  ## what can be typed here
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,8 @@ lock: setup  ## pin what requirements.in and infra/jars/ivy.xml ask for; review 
 	  --no-emit-index-url --no-header requirements.in -o requirements.lock
 	@.venv/bootstrap/bin/uv pip compile -q --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header infra/bootstrap.in -o infra/bootstrap.lock
+	@.venv/bootstrap/bin/uv pip compile -q --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header -c requirements.lock infra/browser.in -o infra/browser.lock
 	@$(BIN)/python -m penstock.platform.jars --lock
 
 e2e: setup  ## the whole platform, end to end
@@ -43,6 +45,10 @@ chaos: setup  ## kill things under load, lose nothing
 
 security: setup  ## who may do what, and where secrets are not
 	@$(PYTEST) tests/security $(ARGS)
+
+browser: setup  ## an operator at work in Airflow, in a real browser (needs chromium)
+	@infra/browser
+	@$(PYTEST) tests/browser $(ARGS)
 
 bench: setup  ## measure latency on the running platform (make up first; 11 minutes)
 	@$(BIN)/python tests/bench/latency.py $(ARGS)

@@ -14,12 +14,15 @@ from penstock.airflow import (
     export_asset,
     forms,
     known,
+    layer_asset,
     mart_assets,
+    mart_names,
     quality_asset,
 )
 
 KNOWN = known()
 SILVER, GOLD = KNOWN.layer("silver"), KNOWN.layer("gold")
+MODELS = mart_names(KNOWN)
 HEAVY: dict[str, Any] = {"pool": JVM, "retries": 1, "execution_timeout": timedelta(hours=2)}
 COMMON: dict[str, Any] = {
     "start_date": datetime(2026, 1, 1, tzinfo=UTC),
@@ -29,13 +32,17 @@ COMMON: dict[str, Any] = {
 }
 
 
-def when_moved(tables: tuple[str, ...]) -> AssetAny | None:
-    """A run when any of these moved; only by hand while nothing is registered."""
-    return AssetAny(*assets_of(tables)) if tables else None
+def when_moved(tables: tuple[str, ...], *layers: str) -> AssetAny:
+    """A run when any of these moved.
+
+    Layers are assets of their own, told with their tables: those exist before any table is
+    registered, so the first news of a fresh stack finds somebody who waits for it.
+    """
+    return AssetAny(*(layer_asset(layer) for layer in layers), *assets_of(tables))
 
 
 @dag(
-    schedule=when_moved(KNOWN.tables),
+    schedule=when_moved(KNOWN.tables, "silver", "gold"),
     **COMMON,
     params={"tables": forms.tables(KNOWN.tables, "None chosen: all of them.", least=0)},
 )
@@ -55,27 +62,26 @@ def quality() -> None:
     boundary("gold", GOLD)
 
 
-@dag(schedule=when_moved(GOLD), **COMMON)
+@dag(
+    schedule=when_moved(GOLD, "gold"),
+    **COMMON,
+    params={"models": forms.some(MODELS, "Models", "None chosen: all of them.")},
+)
 def marts() -> None:
-    """dbt builds and tests the marts over live tables, then their documentation."""
+    """dbt builds and tests the marts over live tables, then writes their documentation."""
 
     @task(inlets=assets_of(GOLD), outlets=mart_assets(KNOWN), **HEAVY)
     def run() -> Any:
-        from penstock.airflow.operations import command
+        from penstock.airflow.operations import built_marts
 
-        return command(get_current_context(), "marts", "marts", "run")
+        context = get_current_context()
+        return built_marts(context, context["params"]["models"] or (), docs=True)
 
-    @task(**HEAVY)
-    def docs() -> Any:
-        from penstock.airflow.operations import command
-
-        return command(get_current_context(), "docs", "marts", "docs", quiet=True)
-
-    run() >> docs()
+    run()
 
 
 @dag(
-    schedule=when_moved(KNOWN.tables),
+    schedule=when_moved(KNOWN.tables, "silver", "gold"),
     **COMMON,
     params={
         "tables": forms.tables(KNOWN.tables, "None chosen: all of them.", least=0),
@@ -109,7 +115,7 @@ def export_olap() -> None:
             if name not in context["params"]["targets"]:
                 raise AirflowSkipException("not asked for")
             full = context["params"]["full"]
-            chosen = known().require(context["params"]["tables"])
+            chosen = known().require(context["params"]["tables"] or ())
             return exported(context, chosen, (name,), full=full)
 
         before >> export()

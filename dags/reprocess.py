@@ -16,33 +16,50 @@ from airflow.sdk import PokeReturnValue, dag, get_current_context, task
 from penstock.airflow import JVM, forms, known
 from penstock.airflow.approval import Approval
 
+# What is asked of everybody comes first; the rest has defaults and is folded away.
+BUILD, COMPARE, AFTER = ({"section": s} for s in ("Build", "Comparison", "Approval and after"))
 FORM = {
     "tables": forms.tables(known().tables, "What changed. All that reads it goes along."),
-    "start": forms.moment(
-        "BEGINNING", "`BEGINNING`, a moment (`2026-11-01T00:00Z`) or a length (`7 days`).", "Start"
-    ),
-    "partial": forms.flag(False, "Partial", "Accept that less history is held than asked for."),
-    "share": forms.number(1.0, 0.01, 1.0, "Share", "How much of the time the build may work."),
-    "threshold": forms.number(
-        0.0, 0.0, 1.0, "Threshold", "The share of rows that may differ unexpectedly."
-    ),
-    "tolerances": forms.tolerance_list(),
-    "expected": forms.condition_list(),
-    "rollup": forms.rollup(),
     "reason": forms.reason("Why it changes; kept in the commit."),
+    "start": forms.moment(
+        "BEGINNING",
+        "`BEGINNING`, a moment (`2026-11-01T00:00Z`) or a length (`7 days`).",
+        "Start",
+        **BUILD,
+    ),
+    "partial": forms.flag(
+        False, "Partial", "Accept that less history is held than asked for.", **BUILD
+    ),
+    "share": forms.number(
+        1.0, 0.01, 1.0, "Share", "How much of the time the build may work.", **BUILD
+    ),
+    "threshold": forms.number(
+        0.0, 0.0, 1.0, "Threshold", "The share of rows that may differ unexpectedly.", **COMPARE
+    ),
+    "tolerances": forms.tolerance_list(**COMPARE),
+    "expected": forms.condition_list(**COMPARE),
+    "rollup": forms.rollup(**COMPARE),
     "accept_differences": forms.reason(
         "Go on although more rows differ than may, or although the history is partial: why?",
+        title="Accept differences",
         needed=False,
+        **COMPARE,
     ),
     "approval_hours": forms.number(
-        24.0, 0.01, 168.0, "Approval within", "Hours until an unanswered question is dropped."
+        24.0, 0.01, 168.0, "Approval within", "Hours until an unanswered question is dropped.",
+        **AFTER,
     ),
-    "watch_minutes": forms.whole(10, 0, 240, "Watch", "Minutes to watch after the swap."),
+    "watch_minutes": forms.whole(
+        10, 0, 240, "Watch", "Minutes to watch after the swap.", **AFTER
+    ),
     "most_behind": forms.whole(
-        100, 1, 100_000, "Allowed lag", "Commits a table may be behind while it is watched."
+        100, 1, 100_000, "Allowed lag", "Commits a table may be behind while it is watched.",
+        **AFTER,
     ),
-    "automatic_rollback": forms.flag(False, "Automatic rollback", "Go back if the watch breaks."),
-}
+    "automatic_rollback": forms.flag(
+        False, "Automatic rollback", "Go back if the watch breaks.", **AFTER
+    ),
+}  # fmt: skip
 HEAVY: dict[str, Any] = {"pool": JVM, "retries": 2, "retry_delay": timedelta(seconds=30)}
 
 
@@ -110,10 +127,10 @@ def reprocess() -> None:
         return exported(get_current_context())
 
     @task(**HEAVY, execution_timeout=timedelta(hours=2))
-    def marts() -> Any:
-        from penstock.airflow.operations import command
+    def marts(promoted: Any) -> Any:
+        from penstock.airflow.operations import marts_over
 
-        return command(get_current_context(), "marts", "marts", "run")
+        return marts_over(get_current_context(), list(promoted["tables"]))
 
     @task.sensor(poke_interval=30, mode="reschedule", timeout=5 * 3600)
     def watch(promoted: Any) -> PokeReturnValue:
@@ -133,7 +150,8 @@ def reprocess() -> None:
     plan() >> built >> quality_gate(built) >> compared >> approval
     live = promote(built, approval.output)
     abort(built, approval.output)
-    live >> [exports(), marts()]
+    live >> exports()
+    marts(live)
     verdict(built, live, watch(live))
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import dag, get_current_context, task
 
 from penstock.airflow import JVM
 
+# No start date: the first run is at the next time of the schedule. With one in the past Airflow
+# makes up for the last time at once, when a fresh stack has better things to do.
 COMMON: dict[str, Any] = {
-    "start_date": datetime(2026, 1, 1, tzinfo=UTC),
     "catchup": False,
     "max_active_runs": 1,
     "tags": ["upkeep"],

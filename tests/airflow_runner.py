@@ -3,10 +3,11 @@
 Reads one JSON object a line and writes one for each:
 `{"dag": "reprocess", "conf": {...}, "answer": "Approve", "done": "exports"}` runs a DAG, gives
 that answer when a person is asked, and takes tasks that match `done` for done;
-`{"trigger": "reprocess", "conf": {...}}` is a call of the real API, and comes to its status.
+`{"trigger": "reprocess", "conf": {...}}` is a call of the real API, and comes to its status;
+`{"get": "/api/v2/dags"}` is any other question to it.
 
 Airflow builds its server anew for every task of a test run, which takes seconds; here it is built
-once.
+once. It also listens at the stack's own address, where tasks leave their notes.
 """
 
 from __future__ import annotations
@@ -34,9 +35,18 @@ def main() -> None:
     out.flush()
     for line in sys.stdin:
         asked = json.loads(line)
-        told = _triggered(api, asked) if "trigger" in asked else _run(bag, api, asked)
+        told = _told(bag, api, asked)
         out.write(json.dumps(told, default=str) + "\n")
         out.flush()
+
+
+def _told(bag: dict[str, Any], api: Any, asked: dict[str, Any]) -> dict[str, Any]:
+    if "trigger" in asked:
+        return _triggered(api, asked)
+    if "get" in asked:
+        answer = api.get(asked["get"])
+        return {"status": answer.status_code, "body": answer.json()}
+    return _run(bag, api, asked)
 
 
 def _dags() -> dict[str, Any]:
@@ -59,9 +69,20 @@ def _api() -> Any:
     from fastapi.testclient import TestClient
 
     app = create_app()
+    _listen(app)
     tester = SimpleAuthManagerUser(username="tester", role="admin")
     token = get_auth_manager().generate_jwt(tester)
     return TestClient(app, headers={"Authorization": f"Bearer {token}"})
+
+
+def _listen(app: Any) -> None:
+    """The server where the stack's settings say it is, for as long as this process lives."""
+    import uvicorn
+    from airflow.configuration import conf
+
+    port = conf.getint("api", "port")
+    config = uvicorn.Config(app, host="127.0.0.1", port=port, lifespan="off", log_level="warning")
+    threading.Thread(target=uvicorn.Server(config).run, daemon=True).start()
 
 
 def _triggered(api: Any, asked: dict[str, Any]) -> dict[str, Any]:
@@ -84,7 +105,11 @@ def _run(bag: dict[str, Any], api: Any, asked: dict[str, Any]) -> dict[str, Any]
         f"{t['task_id']}[{t['map_index']}]" if t["map_index"] >= 0 else t["task_id"]: t["state"]
         for t in found["task_instances"]
     }
-    return {"state": str(run.state), "run": run.run_id, "tasks": tasks}
+    note = api.get(f"/api/v2/dags/{dag.dag_id}/dagRuns/{run.run_id}").json().get("note") or ""
+    notes = {t["task_id"]: t.get("note") or "" for t in found["task_instances"]}
+    return {
+        "state": str(run.state), "run": run.run_id, "tasks": tasks, "note": note, "notes": notes,
+    }  # fmt: skip
 
 
 def _answer(api: Any, dag_id: str, chosen: str, stop: threading.Event) -> None:

@@ -25,6 +25,7 @@ FORMS = {  # what is asked for in full; every other field has a default
     "restart_stream": {"stream": "bronze.trades", "reason": "a test of forms"},
     "backfill": {},
     "quality": {},
+    "marts": {},
     "export_olap": {},
     "tables": {},
 }
@@ -39,18 +40,22 @@ FIELDS = {
     "restart_stream": ("stream", "action", "reason"),
     "backfill": ("tables", "day", "reason"),
     "quality": ("tables",),
+    "marts": ("models",),
     "export_olap": ("tables", "targets", "full"),
     "tables": ("tables",),
 }  # fmt: skip
 
 
 def attacks(per_field: int | None = None) -> Iterator[tuple[str, str, Any]]:
-    """DAG, field and value: every field with all of the corpus, or with a seeded part of it."""
+    """DAG, field and value: every field with a seeded part of the corpus, or with all of it, then
+    each string both bare and in a list."""
     dice = random.Random(6)
     for dag, fields in FIELDS.items():
         for field in fields:
-            chosen = CORPUS if per_field is None else dice.sample(CORPUS, per_field)
-            for number, text in enumerate(chosen):
+            if per_field is None:
+                yield from ((dag, field, value) for text in CORPUS for value in (text, [text]))
+                continue
+            for number, text in enumerate(dice.sample(CORPUS, per_field)):
                 yield dag, field, [text] if number % 2 else text
 
 

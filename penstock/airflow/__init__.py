@@ -9,7 +9,9 @@ from penstock.airflow.assets import (
     asset_of,
     assets_of,
     export_asset,
+    layer_asset,
     mart_assets,
+    mart_names,
     quality_asset,
 )
 from penstock.airflow.manifest import Known, known
@@ -23,7 +25,9 @@ __all__ = [
     "assets_of",
     "export_asset",
     "known",
+    "layer_asset",
     "mart_assets",
+    "mart_names",
     "quality_asset",
     "watch_streams",
 ]

@@ -4,6 +4,9 @@ Names of tables come from the manifest. Texts are data, but a text no reasonable
 refused all the same: letters, digits, spaces and a few signs; no quotes, no brackets that mean
 something to a shell, a query or a page. Conditions have a grammar of their own, much smaller than
 SQL.
+
+What may be left empty is nullable: Airflow's page takes anything else for required, and does not
+let a form go while a required text is empty.
 """
 
 from __future__ import annotations
@@ -20,11 +23,11 @@ __all__ = [
     "day_or_none",
     "flag",
     "moment",
-    "name_or_none",
     "number",
     "reason",
     "rollup",
     "row_ids",
+    "some",
     "table",
     "tables",
     "targets",
@@ -57,60 +60,70 @@ def _names(names: Sequence[str]) -> dict[str, Any]:
 
 def tables(names: Sequence[str], description: str, *, least: int = 1) -> Param:
     """Some of the tables; none means all where `least` is 0."""
+    return some(names, "Tables", description, least=least)
+
+
+def some(names: Sequence[str], title: str, description: str, *, least: int = 0) -> Param:
+    """Some of these names."""
     kind: dict[str, Any] = {
-        "type": "array",
         "items": _names(names),
         "uniqueItems": True,
         "minItems": least,
-        "title": "Tables",
+        "title": title,
         "description_md": description,
         "examples": list(names),
     }
-    return Param(**kind) if least else Param([], **kind)
+    return Param(type="array", **kind) if least else Param([], type=["null", "array"], **kind)
 
 
 def table(names: Sequence[str], description: str, title: str = "Table") -> Param:
     return Param(title=title, description_md=description, **_names(names))
 
 
-def name_or_none(names: Sequence[str], description: str, title: str) -> Param:
-    return Param("", type="string", enum=["", *names], title=title, description_md=description)
-
-
-def reason(description: str = "Why; kept with the change.", *, needed: bool = True) -> Param:
-    title = "Reason"
+def reason(
+    description: str = "Why; kept with the change.",
+    *,
+    title: str = "Reason",
+    needed: bool = True,
+    **more: Any,
+) -> Param:
     told = f"{description} ({SIGNS})"
     if needed:
-        return Param(type="string", pattern=f"^{_WORDS}{_END}", title=title, description_md=told)
-    pattern = f"^(?:{_WORDS})?{_END}"
-    return Param("", type="string", pattern=pattern, title=title, description_md=told)
+        pattern = f"^{_WORDS}{_END}"
+        return Param(type="string", pattern=pattern, title=title, description_md=told, **more)
+    return _optional(_WORDS, title, told, **more)
 
 
-def moment(default: str, description: str, title: str) -> Param:
+def moment(default: str, description: str, title: str, **more: Any) -> Param:
     """BEGINNING, a moment, or a length of time ago."""
     pattern = f"^(?:BEGINNING|{_MOMENT}|{_LENGTH}){_END}"
-    return Param(default, type="string", pattern=pattern, title=title, description_md=description)
+    return Param(
+        default, type="string", pattern=pattern, title=title, description_md=description, **more
+    )
 
 
 def day_or_none(description: str, title: str = "Day") -> Param:
-    pattern = rf"^(?:\d{{4}}-\d{{2}}-\d{{2}})?{_END}"
-    return Param("", type="string", pattern=pattern, title=title, description_md=description)
+    return _optional(r"\d{4}-\d{2}-\d{2}", title, description)
 
 
-def number(default: float, low: float, high: float, title: str, description: str) -> Param:
+def number(
+    default: float, low: float, high: float, title: str, description: str, **more: Any
+) -> Param:
     return Param(
-        default, type="number", minimum=low, maximum=high, title=title, description_md=description
-    )
+        default, type="number", minimum=low, maximum=high, title=title, description_md=description,
+        **more,
+    )  # fmt: skip
 
 
-def whole(default: int, low: int, high: int, title: str, description: str) -> Param:
+def whole(default: int, low: int, high: int, title: str, description: str, **more: Any) -> Param:
     return Param(
-        default, type="integer", minimum=low, maximum=high, title=title, description_md=description
-    )
+        default, type="integer", minimum=low, maximum=high, title=title, description_md=description,
+        **more,
+    )  # fmt: skip
 
 
-def flag(default: bool, title: str, description: str) -> Param:
-    return Param(default, type="boolean", title=title, description_md=description)
+def flag(default: bool, title: str, description: str, **more: Any) -> Param:
+    return Param(default, type="boolean", title=title, description_md=description, **more)
 
 
 def choice(default: str, values: Sequence[str], title: str, description: str) -> Param:
@@ -123,15 +136,16 @@ def targets() -> Param:
                  title="Targets", examples=list(TARGETS))  # fmt: skip
 
 
-def tolerance_list() -> Param:
+def tolerance_list(**more: Any) -> Param:
     return _texts(
         f"{_NAME}=\\d{{1,9}}(?:\\.\\d{{1,9}})?",
         "Tolerances",
         "One per line: `column=number`. Numbers that are no farther apart are equal.",
+        **more,
     )
 
 
-def condition_list() -> Param:
+def condition_list(**more: Any) -> Param:
     return _texts(
         f"{_CONDITION} => {_WORDS}",
         "Expected differences",
@@ -139,17 +153,17 @@ def condition_list() -> Param:
         "`new.readings < old.readings => calibration is left out`. A condition compares "
         "`old.column` and `new.column` with each other, with numbers or with 'texts'; several are "
         "joined by `and` or `or`.",
+        **more,
     )
 
 
-def rollup() -> Param:
+def rollup(**more: Any) -> Param:
     listed = rf"{_NAME}(?:, {_NAME}){{0,9}} => {_AGGREGATE}(?:, {_AGGREGATE}){{0,9}}"
     told = (
         "Only when keys or windows changed: what to compare instead, such as "
         "`sensor_id => sum(readings) as readings`."
     )
-    pattern = f"^(?:{listed})?{_END}"
-    return Param("", type="string", pattern=pattern, title="Roll-up", description_md=told)
+    return _optional(listed, "Roll-up", told, **more)
 
 
 def row_ids() -> Param:
@@ -161,8 +175,18 @@ def row_ids() -> Param:
     )
 
 
-def _texts(pattern: str, title: str, description: str) -> Param:
+def _optional(pattern: str, title: str, description: str, **more: Any) -> Param:
+    """A text that may be left out."""
+    whole = f"^(?:{pattern})?{_END}"
+    return Param(
+        None, type=["null", "string"], pattern=whole, title=title, description_md=description,
+        **more,
+    )  # fmt: skip
+
+
+def _texts(pattern: str, title: str, description: str, **more: Any) -> Param:
     items = {"type": "string", "pattern": f"^{pattern}{_END}"}
     return Param(
-        [], type="array", items=items, maxItems=100, title=title, description_md=description
-    )
+        [], type=["null", "array"], items=items, maxItems=100, title=title,
+        description_md=description, **more,
+    )  # fmt: skip

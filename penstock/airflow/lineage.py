@@ -29,8 +29,8 @@ def dataset_of(asset: Asset, lineage_context: Any) -> Any:
     from penstock.runtime.writer import live_path
 
     parts = urlsplit(asset.uri)
-    if parts.netloc == "warehouse":
-        layer, _, name = parts.path.strip("/").partition("/")
+    layer, _, name = parts.path.strip("/").partition("/")
+    if parts.netloc == "warehouse" and name:
         table = live_path(Settings.load().warehouse, TableName.parse(f"{layer}.{name}"))
         namespace, called = dataset(table)
         return Dataset(namespace=namespace, name=called)

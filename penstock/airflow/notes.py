@@ -8,6 +8,7 @@ reason to fail: the same text is in the task's log.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
@@ -24,20 +25,25 @@ _TIMEOUT_SECONDS = 10.0
 
 
 def note(context: Mapping[str, Any], title: str, text: str) -> None:
-    """Log a text and add it to the note of the run; the newest words stay when it gets too long."""
+    """Log a text, leave it on the task, and add it to the note of the run.
+
+    The newest is on top of a run's note, which holds a thousand characters: what does not fit any
+    more goes. What every task said stays on the task. Texts are Markdown, as Airflow shows them.
+    """
     for line in (f"--- {title}", *text.splitlines()):
         _log.info("%s", line)
-    run = context["dag_run"]
     try:
-        _add(Settings.load(), run.dag_id, run.run_id, f"**{title}**\n{text}")
+        _leave(Settings.load(), context, _part(title, text))
     except PenstockError as error:
         _log.info("no note on the run: %s", error.message)
 
 
-def _add(settings: Settings, dag_id: str, run_id: str, text: str) -> None:
+def _leave(settings: Settings, context: Mapping[str, Any], text: str) -> None:
     import httpx
 
-    place = f"/api/v2/dags/{quote(dag_id, safe='')}/dagRuns/{quote(run_id, safe='')}"
+    run, task = context["dag_run"], context["ti"]
+    place = f"/api/v2/dags/{quote(run.dag_id, safe='')}/dagRuns/{quote(run.run_id, safe='')}"
+    own = f"{place}/taskInstances/{quote(task.task_id, safe='')}/{int(task.map_index)}"
     login = {"username": USER, "password": settings.secret("airflow-tasks")}
     try:
         with httpx.Client(
@@ -47,13 +53,24 @@ def _add(settings: Settings, dag_id: str, run_id: str, text: str) -> None:
             api.headers["Authorization"] = f"Bearer {token}"
             old = api.get(place).raise_for_status().json().get("note") or ""
             api.patch(place, json={"note": _joined(old, text)}).raise_for_status()
+            api.patch(own, json={"note": _joined("", text)}).raise_for_status()
     except (httpx.HTTPError, ValueError, KeyError) as error:
         _log.info("no note on the run: %s", type(error).__name__)
 
 
+def _part(title: str, text: str) -> str:
+    """A run's page shows the first line of its note: it must say more than a title."""
+    first, _, rest = text.partition("\n")
+    head = f"**{title}** {first.removeprefix('- ')}"
+    return f"{head}\n\n{rest}" if rest else head
+
+
 def _joined(old: str, text: str) -> str:
-    """What was there and what is new, within the limit."""
-    text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 20]}\n... (see the log)"
-    room = _LONGEST - len(text) - 2
-    kept = old if len(old) <= room else old[-room:].partition("\n")[2] if room > 0 else ""
-    return f"{kept}\n\n{text}" if kept else text
+    """What is new above what was there, within the limit; the oldest parts go first."""
+    text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 20]}\n- … (see the log)"
+    kept = [text]
+    for part in re.split(r"\n\n(?=\*\*)", old) if old else ():
+        if len("\n\n".join([*kept, part])) > _LONGEST:
+            break
+        kept.append(part)
+    return "\n\n".join(kept)

@@ -10,7 +10,8 @@ from airflow.sdk import Variable
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from penstock.airflow import tell
-from penstock.airflow.command import Answer, CommandRefused, option, penstock
+from penstock.airflow.assets import mart_sources
+from penstock.airflow.command import Answer, CommandFailed, CommandRefused, option, penstock
 from penstock.airflow.days import day_of, interval_of, why_not
 from penstock.airflow.manifest import known
 from penstock.airflow.notes import note
@@ -21,12 +22,14 @@ from penstock.settings import Settings
 __all__ = [
     "asked_of_stream",
     "audit_all",
+    "built_marts",
     "checked",
     "checked_layer",
     "command",
     "days_of",
     "exported",
     "held_or_released",
+    "marts_over",
     "one_table",
     "recompute",
     "replayed",
@@ -35,6 +38,7 @@ __all__ = [
 
 Context = Mapping[str, Any]
 QUALITY_FAILED = 13  # exit code: a blocking check failed
+_MARTS_PATIENCE = 1800  # seconds
 BACKFILL_TABLES = "penstock_backfill_tables"  # an Airflow variable: names, with commas between
 
 
@@ -84,7 +88,7 @@ def replayed(context: Context) -> Any:
     asked = context["params"]
     (table,) = known().require([asked["table"]])
     tree = ["--with-tree"] if asked["with_tree"] else []
-    rows = asked["rows"]
+    rows = asked["rows"] or []
     told = penstock("quarantine", "replay", "--json", *tree, "--", table, *rows, as_json=False)
     note(context, f"{table} replayed: {asked['reason']}", tell.rows_of(told.result))
     return tell.small(told.result)
@@ -115,7 +119,7 @@ def checked(context: Context, boundary: str, names: Sequence[str] = (), *more: s
 
 def checked_layer(context: Context, boundary: str) -> Any:
     """The form's tables of one layer; all of it when none was chosen."""
-    asked = known().require(context["params"]["tables"])
+    asked = known().require(context["params"]["tables"] or ())
     names = [n for n in asked if boundary == "export" or n.startswith(f"{boundary}.")]
     if asked and not names:
         raise AirflowSkipException(f"none of these tables is {boundary}")
@@ -130,29 +134,76 @@ def exported(
     full: bool = False,
 ) -> Any:
     """These tables, or all that are exported; what did not change costs next to nothing."""
-    told = {}
+    told: dict[str, Any] = {}
+    modes: set[str] = set()
     for target in targets:
         options = [option("to", target), *(["--full"] if full else [])]
-        told[target] = penstock("export", *names, *options).result
-        note(context, f"exported to {target}", tell.rows_of(told[target]))
+        answer = penstock("export", *names, *options, accept=(0, 1))
+        if answer.result is None:
+            raise CommandFailed(answer.reason)
+        note(context, "exported", tell.exported(answer.result))
+        told[target] = answer.result
+        modes |= {one["mode"] for part in answer.result["targets"] for one in part["tables"]}
+    if "failed" in modes:
+        raise CommandFailed("some tables could not be exported; the others are. See the note.")
+    if "blocked" in modes:  # held until its data or its suite is mended: no use in trying again
+        raise CommandRefused(
+            "tables that their quality checks hold were not exported and stay as they were; the "
+            "others are exported. See the note."
+        )
     return tell.small(told)
+
+
+def built_marts(context: Context, names: Sequence[str] = (), *, docs: bool = False) -> Any:
+    """Marts built and tested, all or some, and their docs in the same JVM.
+
+    What failed is on the run's page: which models, which tests, on how many rows.
+    """
+    options = [option("select", name) for name in names] + (["--docs"] if docs else [])
+    # Somebody may be building them by hand; the slot of the pool only knows about tasks.
+    told = penstock("marts", "run", *options, option("wait", _MARTS_PATIENCE), accept=(0, 1))
+    if told.result is None:
+        raise CommandFailed(told.reason)
+    note(context, "marts", tell.marts(told.result, Settings.load()))
+    if told.code:
+        raise CommandFailed(f"marts: {tell.marts_failed(told.result)}")
+    return tell.small(told.result, most=20)
+
+
+def marts_over(context: Context, tables: Sequence[str]) -> Any:
+    """The marts that are made from these tables, and what is made from those; docs too."""
+    read = [name for name in tables if name in mart_sources(known())]
+    if not read:
+        raise AirflowSkipException(f"no mart is made from {', '.join(tables)}")
+    return built_marts(context, [f"source:{name}+" for name in read], docs=True)
 
 
 # --- schedules ------------------------------------------------------------------------------------
 def audit_all(context: Context) -> list[dict[str, Any]]:
-    """Every captured table against its source; all are compared before any difference is told."""
-    settings, told = Settings.load(), []
+    """Every captured table against its source; all are compared before any difference is told.
+
+    One that could not be compared, because the connector takes a snapshot or a service is away, is
+    no difference: the task is tried again.
+    """
+    settings, told, later = Settings.load(), [], []
     for table in known().captured:
         answer: Answer = penstock("audit", table, accept=(0, 1))
-        result = dict(tell.small(answer.result) or {"table": table, "error": answer.reason})
+        if answer.result is None:
+            later.append(f"{table}: {answer.reason}")
+            continue
+        result = dict(tell.small(answer.result))
         told.append({**result, "equal": answer.code == 0})
         if answer.code:
             text = f"{table} is not what its source is: {answer.reason or tell.rows_of(result)}"
             alert(settings, "audit", text, table=table)
-    note(context, "audit", tell.rows_of(told) if told else "no table copies another database")
+    if not later:
+        nothing = "- no table copies another database"
+        note(context, "audit", tell.rows_of(told) if told else nothing)
     wrong = [str(one["table"]) for one in told if not one["equal"]]
     if wrong:
         raise AirflowFailException(f"not what their sources are: {', '.join(wrong)}. See the log.")
+    if later:
+        raise CommandFailed("; ".join(later))
     return told
 
 
@@ -176,7 +227,7 @@ def recompute(context: Context, table: str) -> Any:
     now, run, asked = dt.datetime.now(dt.UTC), context["dag_run"], context["params"]
     found = known()
     found.require([table])
-    day = day_of(getattr(run, "partition_key", None), asked["day"], now)
+    day = day_of(getattr(run, "partition_key", None), asked["day"] or "", now)
     streams = heartbeat.streams(Settings.load())
     reason = why_not(table, found.revisions[table], day, streams, now)
     if reason is not None:

@@ -75,8 +75,8 @@ def compare(context: Context, staged: Mapping[str, Any]) -> dict[str, Any]:
     asked, settings = context["params"], Settings.load()
     options = [
         option("threshold", asked["threshold"]),
-        *(option("tolerance", text) for text in asked["tolerances"]),
-        *(option("expect", text) for text in asked["expected"]),
+        *(option("tolerance", text) for text in asked["tolerances"] or ()),
+        *(option("expect", text) for text in asked["expected"] or ()),
         *([option("rollup", asked["rollup"])] if asked["rollup"] else []),
     ]
     texts, pages, within = [], [], True
@@ -94,16 +94,10 @@ def compare(context: Context, staged: Mapping[str, Any]) -> dict[str, Any]:
             "more rows differ than may. The candidates are kept. Look at "
             f"{' '.join(pages)}; then start again with what is expected, or abort."
         )
-    links = "\n".join(f"- [report]({page})" for page in pages)
-    body = f"{_quoted(text)}\n\nReason: {asked['reason']}\n\n{links}"
+    body = f"{text}\n\nReason: {asked['reason']}"
     subject = f"Promote {', '.join(staged['tables'])}?"
     question = {"subject": subject, "body": body, "hours": asked["approval_hours"]}
     return {"within": within, "pages": pages, "question": question}
-
-
-def _quoted(text: str) -> str:
-    """Lines that a page shows as they are."""
-    return "\n".join(f"    {line}" for line in text.splitlines())
 
 
 def promote(
@@ -131,7 +125,7 @@ def promote(
 def abort(context: Context, staged: Mapping[str, Any], approval: Mapping[str, Any]) -> Any:
     """Give the candidates up, because somebody said no."""
     told = [penstock("abort", tables[0]).result for tables in staged["releases"].values()]
-    dropped = "\n".join(f"{d['table']}@{d['revision']}" for one in told for d in one["dropped"])
+    dropped = "\n".join(f"- {d['table']}@{d['revision']}" for one in told for d in one["dropped"])
     note(context, f"rejected by {approval['who']}; given up", dropped)
     return tell.small(told)
 

@@ -8,8 +8,12 @@ ask for things of its own site only: what runs in it cannot speak to Airflow in 
 
 from __future__ import annotations
 
+import datetime as dt
+import html
+import json
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -35,6 +39,21 @@ _TYPES = {
     ".txt": "text/plain; charset=utf-8",
     ".md": "text/plain; charset=utf-8",
 }
+_MOST_RELEASES = 50
+_SITES = {
+    "quality": ("Data Docs", "what the expectations of every table came to"),
+    "dbt": ("dbt docs", "every mart and column, its tests, and what it is made from"),
+}
+_OVERVIEW = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Penstock</title>
+<style>
+body {{ font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fafaf7; margin: 0; }}
+main {{ max-width: 1080px; margin: 0 auto; padding: 24px; }} a {{ color: #2a6aa8; }}
+h1 {{ font-size: 26px; margin: 0; }} h2 {{ font-size: 18px; margin: 28px 0 8px; }}
+table {{ border-collapse: collapse; width: 100%; font-size: 14px; background: #fff; }}
+td, th {{ text-align: left; padding: 6px 12px; border: 1px solid #e4e2da; }}
+th {{ font-weight: 500; color: #777; }} .grey {{ color: #777; }}
+</style></head><body><main><p><a href="/">Airflow</a></p><h1>Penstock</h1>
+<h2>Sites</h2>{sites}<h2>Comparison reports</h2>{reports}</main></body></html>"""
 
 
 def folders(settings: Settings) -> dict[str, Path]:
@@ -89,15 +108,57 @@ async def _login(request: Request, error: Exception) -> Response:
 def overview() -> HTMLResponse:
     """What there is to look at."""
     settings = Settings.load()
-    links = [(s.name, f"sites/{quote(s.name)}/") for s in _children(settings.sites)]
-    for release in sorted(_children(settings.reports), reverse=True)[:50]:
-        pages = sorted(release.glob("*.html"), reverse=True)
-        links += [(f"comparison {release.name} {p.stem}",
-                   f"reports/{quote(release.name)}/{quote(p.name)}") for p in pages]  # fmt: skip
-    listed = "".join(f'<li><a href="{address}">{_escaped(n)}</a></li>' for n, address in links)
-    body = f"<ul>{listed}</ul>" if links else "<p>Nothing was made yet.</p>"
-    page = f"<!doctype html><title>Penstock</title><h1>Penstock</h1>{body}"
-    return HTMLResponse(page, headers={"Content-Security-Policy": "default-src 'none'"})
+    policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"
+    page = _OVERVIEW.format(sites=_sites(settings), reports=_reports(settings))
+    return HTMLResponse(page, headers={"Content-Security-Policy": policy})
+
+
+def _sites(settings: Settings) -> str:
+    rows = [
+        f"<tr><td><a href='sites/{quote(site.name)}/'>{_e(title)}</a></td><td>{_e(about)}</td>"
+        f"<td class='grey'>{_written(site / 'index.html')}</td></tr>"
+        for site in sorted(_children(settings.sites))
+        for title, about in [_SITES.get(site.name, (site.name, ""))]
+    ]
+    return _table(("site", "", "written"), rows)
+
+
+def _reports(settings: Settings) -> str:
+    rows = []
+    for release in sorted(_children(settings.reports), reverse=True)[:_MOST_RELEASES]:
+        for page in sorted(release.glob("*.html"), reverse=True):
+            title, verdict = _compared(page.with_suffix(".json"))
+            rows.append(
+                f"<tr><td><a href='reports/{quote(release.name)}/{quote(page.name)}'>{_e(title)}"
+                f"</a></td><td>{_e(verdict)}</td><td>{_e(release.name)}</td>"
+                f"<td class='grey'>{_written(page)}</td></tr>"
+            )
+    return _table(("comparison", "verdict", "release", "compared"), rows)
+
+
+def _compared(file: Path) -> tuple[str, str]:
+    """What a report is about and what it came to; its name when that cannot be told."""
+    try:
+        told = json.loads(file.read_text())
+        tables = ", ".join(one["table"] for one in told["tables"])
+        return tables, "within thresholds" if told["within"] else "not within thresholds"
+    except (OSError, ValueError, KeyError, TypeError):
+        return file.stem, ""
+
+
+def _table(titles: Sequence[str], rows: Sequence[str]) -> str:
+    if not rows:
+        return "<p class='grey'>Nothing was made yet.</p>"
+    head = "".join(f"<th>{_e(title)}</th>" for title in titles)
+    return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
+
+
+def _written(file: Path) -> str:
+    try:
+        at = dt.datetime.fromtimestamp(file.stat().st_mtime, dt.UTC)
+    except OSError:
+        return ""
+    return f"{at:%Y-%m-%d %H:%M:%S}Z"
 
 
 @app.get("/{word}/{path:path}", dependencies=[Depends(get_user)])
@@ -127,8 +188,8 @@ def _children(folder: Path) -> list[Path]:
         return []
 
 
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+def _e(text: str) -> str:
+    return html.escape(text)
 
 
 class PenstockPlugin(AirflowPlugin):

@@ -1,4 +1,4 @@
-"""What commands come to, in a few lines that an operator can read."""
+"""What commands come to, as short lists in Markdown that an operator can read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,19 @@ from typing import Any
 
 from penstock.settings import Settings
 
-__all__ = ["comparison", "plan", "quality", "rows_of", "small", "staged", "swap", "url_of"]
+__all__ = [
+    "comparison",
+    "exported",
+    "marts",
+    "marts_failed",
+    "plan",
+    "quality",
+    "rows_of",
+    "small",
+    "staged",
+    "swap",
+    "url_of",
+]
 
 _MOST = 12
 _LONGEST = 200
@@ -28,21 +40,21 @@ def plan(found: Mapping[str, Any]) -> str:
     lines = []
     for change in found.get("changes", []):
         lines.append(
-            f"{change['table']}: {change.get('live') or 'nothing'} -> {change['declared']} "
+            f"- {change['table']}: {change.get('live') or 'nothing'} → {change['declared']} "
             f"({change['category']}; {change['because']})"
         )
         read = ", ".join(f"{r['name']} {r['rows']:,} rows" for r in change.get("reads", []))
         lines.append(
-            f"  reads {read or 'nothing'}; adds about {change['adds_bytes']:,} bytes; "
+            f"  - reads {read or 'nothing'}; adds about {change['adds_bytes']:,} bytes; "
             f"takes about {change['seconds']:.0f} s"
         )
-    lines += [f"broken, left out: {reason}" for reason in found.get("broken", [])]
+    lines += [f"- broken, left out: {reason}" for reason in found.get("broken", [])]
     return "\n".join(lines) or "No change: the working tree means what is live."
 
 
 def staged(found: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(
-        f"{s['table']}@{s['revision']}: {s['state']}, built by {s['how']}"
+        f"- {s['table']}@{s['revision']}: {s['state']}, built by {s['how']}"
         + (f", from {s['since']} (partial)" if s.get("since") else "")
         for s in found
     )
@@ -52,38 +64,105 @@ def comparison(told: Mapping[str, Any], settings: Settings) -> str:
     lines = []
     for one in told["tables"]:
         counts = ", ".join(f"{k.replace('_', ' ')} {v:,}" for k, v in one["counts"].items())
-        lines.append(f"{one['table']}: {'within' if one['within'] else 'NOT within'}; {counts}")
-    lines.append(f"Report: {url_of(settings, told['page'])}")
+        lines.append(f"- {one['table']}: {'within' if one['within'] else 'NOT within'}; {counts}")
+    lines.append(f"- [the report]({url_of(settings, told['page'])})")
     return "\n".join(lines)
 
 
 def quality(told: Mapping[str, Any] | None, settings: Settings) -> str:
-    """Which checks of which table failed, and where to look."""
+    """Which expectations of which table failed, on how many rows, what is held, where to look."""
     if not told:
         return "nothing was checked"
-    failures = told.get("failures") or {}
-    lines = [f"{table}: FAILED {', '.join(names)}" for table, names in failures.items()]
-    fine = [t["table"] for t in told.get("tables", []) if t["table"] not in failures]
-    lines += [f"passed: {', '.join(fine)}"] if fine else []
-    lines += [f"{one['table']}: its suite is broken" for one in told.get("broken", [])]
-    return "\n".join([*lines, f"Data Docs: {url_of(settings, told.get('site') or '')}"])
+    lines: list[str] = []
+    for one in told.get("tables", []):
+        if one["failures"]:
+            page = Path(told.get("site") or "").parent / one["table"] / f"{told['run']}.html"
+            lines.append(
+                f"- {one['table']} version {one['version']}: FAILED "
+                f"([which rows]({url_of(settings, str(page))}))"
+            )
+            lines += [f"  - {_failed(r)}" for r in one["results"] if _stops(r)]
+        lines += [f"  - held: {name}; its stream goes on" for name in one.get("held", [])]
+        lines += [f"- {name} passes again and goes on" for name in one.get("released", [])]
+    lines += [f"- {one['table']}: its suite is broken" for one in told.get("broken", [])]
+    fine = [t["table"] for t in told.get("tables", []) if not t["failures"]]
+    lines += [f"- passed: {', '.join(fine)}"] if fine else []
+    return "\n".join([*lines, f"- [Data Docs]({url_of(settings, told.get('site') or '')})"])
+
+
+def _stops(result: Mapping[str, Any]) -> bool:
+    return not result["success"] and result["severity"] == "blocking"
+
+
+def _failed(result: Mapping[str, Any]) -> str:
+    """An expectation with the number of rows that are not as expected."""
+    count, of = result.get("unexpected_count"), result.get("element_count")
+    why = f" ({result['why']})" if result.get("why") else ""
+    if result.get("error"):
+        return f"{result['check_name']}: could not be made{why}"
+    if count is None:
+        return f"{result['check_name']}: saw {result.get('observed')}{why}"
+    return f"{result['check_name']}: {count:,} of {of or 0:,} rows{why}"
+
+
+def marts(told: Mapping[str, Any], settings: Settings) -> str:
+    """What was built, what was not, and where the docs are."""
+    built = [m for m in told["models"] if m["kind"] != "view" and m["status"] == "success"]
+    rows = sum(m["rows"] or 0 for m in built)
+    lines = [
+        f"- {len(built)} built, {rows:,} rows; {told['tests_passed']} tests passed; "
+        f"{told['seconds']:.0f} s"
+    ]
+    failed = marts_failed(told)
+    lines += [f"- FAILED: {failed}"] if failed else []
+    lines += [f"- no data yet in {', '.join(told['empty'])}"] if told.get("empty") else []
+    if told.get("docs"):
+        lines.append(f"- [dbt docs]({url_of(settings, told['docs'])})")
+    return "\n".join(lines)
+
+
+def marts_failed(told: Mapping[str, Any]) -> str:
+    """Models that were not built, tests that did not pass and on how many rows."""
+    models = [f"{m['name']} ({m['status']})" for m in told["models"]
+              if m["status"] in ("error", "skipped")]  # fmt: skip
+    tests = [f"{t['name']} ({t['failures']:,} rows)" for t in told["tests"]
+             if t["status"] not in ("warn", "skipped")]  # fmt: skip
+    return ", ".join([*models, *tests])
+
+
+def exported(told: Mapping[str, Any]) -> str:
+    """Every table of each target: how it went, how many rows it has and how many were written."""
+    lines = []
+    for target in told["targets"]:
+        lines.append(f"- {target['target']}: {len(target['tables'])} tables, {target['seconds']} s")
+        ways: dict[str, list[str]] = {}
+        for one in target["tables"]:
+            ways.setdefault(one["mode"], []).append(_exported(one))
+        lines += [f"  - {mode}: {', '.join(names)}" for mode, names in ways.items()]
+    return "\n".join(lines)
+
+
+def _exported(one: Mapping[str, Any]) -> str:
+    if one.get("rows") is None:
+        return f"{one['table']} ({one.get('reason') or 'no reason given'})"
+    return f"{one['table']} {one['rows']:,} rows ({one['rows_written']:,} written)"
 
 
 def swap(told: Mapping[str, Any]) -> str:
     lines = [
-        f"{t['table']}: {t.get('from')} -> {t.get('to')}, version {t.get('version')}, "
-        f"{t.get('changed', 0)} rows changed"
+        f"- {t['table']}: {t.get('from')} → {t.get('to')}, version {t.get('version')}, "
+        f"{t.get('changed', 0):,} rows changed"
         for t in told["tables"]
     ]
-    return "\n".join([*lines, f"Live stood still for {told.get('held_seconds', 0):.2f} s."])
+    return "\n".join([*lines, f"- live stood still for {told.get('held_seconds', 0):.2f} s"])
 
 
 def rows_of(result: Any) -> str:
-    """Any result, a line per entry: for commands whose results differ from table to table."""
+    """Any result, an item per entry: for commands whose results differ from table to table."""
     entries = result if isinstance(result, list) else [result]
-    lines = [_line(entry) for entry in entries[:_MOST]]
+    lines = [f"- {_line(entry)}" for entry in entries[:_MOST]]
     more = len(entries) - _MOST
-    return "\n".join([*lines, f"... and {more} more"] if more > 0 else lines)
+    return "\n".join([*lines, f"- … and {more} more"] if more > 0 else lines)
 
 
 def _line(entry: Any) -> str:

@@ -29,7 +29,9 @@ _log = logging.getLogger(__name__)
 _ANOTHER_ALERT = 1800.0  # seconds until the same thing is said again
 _ANOTHER_RESTART = 600.0
 _SUPERVISOR = "supervisor"
-_ANOTHER_EVENT = 300.0  # marts and exports follow every few minutes, not every minute
+# Seconds until tables that moved are told again, all at once: each time quality, exports and marts
+# run, which is minutes of work. A fresh stack is told of soon, then again when it has windows.
+_ANOTHER_EVENT = (0.0, 300.0, 900.0)
 _ANOTHER_BALANCE = 600.0  # reading every outcomes table takes seconds
 
 
@@ -51,7 +53,9 @@ class Seen:
 
     alerted: dict[str, float] = field(default_factory=dict)
     restarted: dict[str, float] = field(default_factory=dict)
-    told: dict[str, list[Any]] = field(default_factory=dict)  # table -> what was told, when
+    told: dict[str, str] = field(default_factory=dict)  # table -> what was told
+    told_at: float = 0.0
+    told_times: int = 0
     quarantined: dict[str, int] = field(default_factory=dict)
     balanced: float = 0.0
 
@@ -135,18 +139,20 @@ def _problems(stream: Mapping[str, Any], seen: Seen, now: float, limits: Limits)
 def _moved(
     streams: Iterable[Mapping[str, Any]], known: Known, seen: Seen, now: float
 ) -> dict[str, int]:
-    """Tables at a new version whose last news is old enough; bronze counts as a table."""
+    """Tables at a new version, when the last news is old enough; bronze counts as a table."""
+    if now - seen.told_at < _ANOTHER_EVENT[min(seen.told_times, len(_ANOTHER_EVENT) - 1)]:
+        return {}
     names = {f"{t}@{r}": t for t, r in known.revisions.items()} | {s: s for s in known.streams}
     moved = {}
     for stream in streams:
         table, version = names.get(str(stream["stream"])), stream.get("version")
-        if table is None or version is None:
-            continue
         mark = f"{stream['stream']} {version}"
-        last, when = seen.told.get(table, ["", 0.0])
-        if mark != last and now - float(when) >= _ANOTHER_EVENT:
-            moved[table] = int(version)
-            seen.told[table] = [mark, now]
+        if table is None or version is None or mark == seen.told.get(table):
+            continue
+        moved[table] = int(version)
+        seen.told[table] = mark
+    if moved:
+        seen.told_at, seen.told_times = now, seen.told_times + 1
     return moved
 
 

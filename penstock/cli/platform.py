@@ -113,7 +113,7 @@ def status(as_json: bool) -> None:
     stack = _stack()
     services = stack.status()
     flows = streams(stack.settings) if _runs(services, "postgres") else []
-    pages = _pages(stack.settings) if _runs(services, "airflow") else {}
+    pages = _pages(stack.settings, served=_runs(services, "airflow"))
     trouble = cluster.trouble(stack.settings)
     if as_json:
         spark = {"master": stack.settings.spark.master, "trouble": trouble}
@@ -162,15 +162,29 @@ def _interrupted(text: str) -> None:
     sys.exit(130)
 
 
-def _pages(settings: Settings) -> dict[str, str]:
-    """What was made for people to look at, and where: beside the Airflow UI, with its login."""
-    base = f"{settings.airflow_url}/penstock"
-    titles = {"quality": "Data Docs", "dbt": "dbt docs"}
-    found = {
-        titles.get(site.parent.name, site.parent.name): f"{base}/sites/{site.parent.name}/"
-        for site in sorted(settings.sites.glob("*/index.html"))
-    }
-    return found | ({"reports": f"{base}/"} if settings.reports.is_dir() else {})
+def _pages(settings: Settings, *, served: bool) -> dict[str, str]:
+    """What was made for people to look at, and where; pages beside the Airflow UI, with its login.
+
+    Args:
+        served: Airflow runs, so that pages have addresses.
+    """
+    found: dict[str, str] = {}
+    if served:
+        base = f"{settings.airflow_url}/penstock"
+        titles = {"quality": "Data Docs", "dbt": "dbt docs"}
+        for page in sorted(settings.sites.glob("*/index.html")):
+            site = page.parent.name
+            found[titles.get(site, site)] = f"{base}/sites/{site}/"
+        if settings.reports.is_dir():
+            found["reports"] = f"{base}/"
+    for title, path in {
+        "marts": settings.warehouse / "marts",
+        "DuckDB": settings.home / "export" / "duckdb" / "live.duckdb",
+        "ClickHouse": settings.home / "export" / "clickhouse",
+    }.items():
+        if path.exists():
+            found[title] = str(path)
+    return found
 
 
 def _runs(services: Sequence[Any], name: str) -> bool:
@@ -212,6 +226,9 @@ def _welcome(stack: Stack, names: list[str], seconds: float) -> None:
         if name in names:
             click.echo(f"  {stack.spec.services[name].title:<28} {place}")
     click.echo(f"  {'Tables':<28} {settings.warehouse}")
+    if "airflow" in names:
+        click.echo(f"  {'Data Docs, dbt docs, reports':<28} {settings.airflow_url}/penstock/")
+        click.echo("\nQuality, exports and marts run by themselves, first in a minute or two.")
     click.echo("\nTry:")
     me = _typed_as()
     newest = "select * from gold.stock_stats order by window_start desc limit 5"

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pytest
 from deltalake import DeltaTable
 
-from penstock.cli import COMMANDS
+from penstock.airflow.manifest import known
 from penstock.platform.stack import Stack
+from penstock.runtime import heartbeat
 from penstock.runtime.registry import Registry
 from penstock.runtime.staging import Staging
 from tests.airflow_world import FORMS, Runner, attacks
@@ -25,8 +29,22 @@ pytestmark = [pytest.mark.platform, pytest.mark.timeout(1500)]
 GOLD = "gold.stock_stats"
 EDIT = ('F.count(F.lit(1)).alias("trades"),',
         'F.count(F.lit(1)).alias("trades"),\n        F.max("size").alias("largest"),')  # fmt: skip
-# Exports and marts need more than this light stack; they have tests of their own.
-DONE = "exports|marts" + ("" if "quality" in COMMANDS else "|quality_gate|verdict")
+DONE = "exports|marts"  # of a reprocess; the DAGs of these names are run below
+SUITE = "expectations/gold/stock_stats.py"
+# No window of this traffic has so many trades: every row fails.
+STRICT = """
+import great_expectations.expectations as gxe
+
+from penstock.quality import blocking, suite
+
+SUITE = suite(
+    "gold.stock_stats",
+    blocking(
+        gxe.ExpectColumnValuesToBeBetween(column="trades", min_value=1000),
+        "windows with few trades were asked to be refused",
+    ),
+)
+"""
 YESTERDAY = dt.datetime.now(dt.UTC).date() - dt.timedelta(days=1)
 
 
@@ -58,6 +76,26 @@ class World:
         path = self.settings.warehouse / layer / name
         return DeltaTable(str(path)).to_pyarrow_table().num_rows
 
+    def live(self, name: str = "stock_stats") -> DeltaTable:
+        return DeltaTable(str(self.settings.warehouse / "gold" / name))
+
+    def revision(self) -> int:
+        """How far the revision behind live is, by its own log."""
+        name = f"{GOLD}@{known(self.settings).revisions[GOLD]}"
+        streams = {s["stream"]: s for s in heartbeat.streams(self.settings)}
+        return int(streams[name]["version"])
+
+    def exported(self) -> dict[str, Any]:
+        """What the DuckDB file claims to hold of the table, and how many rows it has."""
+        file = self.settings.home / "export" / "duckdb" / "live.duckdb"
+        with duckdb.connect(str(file), read_only=True) as duck:
+            rows = duck.sql(f"select count(*) from {GOLD}").fetchone()[0]
+            claim = duck.sql(
+                "select delta_version, rows from penstock.exports where table_name = ?",
+                params=[GOLD],
+            ).fetchone()
+        return {"version": claim[0], "claimed": claim[1], "rows": rows}
+
     @property
     def staging(self) -> Staging:
         return Staging(Registry(self.settings))
@@ -68,6 +106,11 @@ def world(base_settings, test_project, tmp_path_factory) -> Iterator[World]:
     project = tmp_path_factory.mktemp("dags") / "project"
     shutil.copytree(test_project, project)
     (project / "spark_jobs" / "fragile.py").unlink()
+    here = Path(__file__).resolve().parents[2]
+    shutil.copytree(here / "dbt_project", project / "dbt_project")
+    for name in ("silver/trades.py", "gold/stock_stats.py"):
+        (project / "expectations" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(here / "expectations" / name, project / "expectations" / name)
     with tempfile.TemporaryDirectory(prefix="penstock-dags-") as folder:
         offset = base_settings.port_offset + 1600
         stack = Stack(replace(base_settings, home=Path(folder).resolve(), port_offset=offset))
@@ -123,6 +166,76 @@ def test_rejected_candidates_are_given_up(world: World, airflow: Runner) -> None
     assert world.staging.candidates() == []
     assert world.staging.promotions() == []
     assert DeltaTable(str(world.settings.warehouse / "gold" / "stock_stats")).schema() == before
+
+
+def test_tables_are_exported_as_they_are(world: World, airflow: Runner) -> None:
+    told = airflow.ask(dag="export_olap", conf={"tables": [GOLD]})
+    assert told["state"].endswith("success"), told
+    assert told["tasks"] == {
+        "gate": "success", "duckdb": "success", "clickhouse": "success", "parquet": "skipped",
+    }  # fmt: skip
+    held = world.exported()
+    shown = DeltaTable(world.live().table_uri, version=held["version"]).to_pyarrow_table()
+    assert held["rows"] == held["claimed"] == shown.num_rows > 0
+    assert f"{GOLD} {held['rows']:,} rows" in told["notes"]["duckdb"]
+    assert "clickhouse: 1 tables" in told["note"]
+
+
+def test_marts_and_their_docs_are_built_by_one_task(world: World, airflow: Runner) -> None:
+    told = airflow.ask(dag="marts", conf={"models": ["stock_minutes"]})
+    assert told["tasks"] == {"run": "success"}, told
+    built = DeltaTable(str(world.settings.warehouse / "marts" / "stock_minutes"))
+    rows = built.to_pyarrow_table().num_rows
+    assert rows > 0
+    assert f"1 built, {rows:,} rows" in told["note"]
+    assert (world.settings.sites / "dbt" / "index.html").is_file()
+    assert f"({world.settings.airflow_url}/penstock/sites/dbt/index.html)" in told["note"]
+
+
+def test_a_blocking_failure_stops_readers_and_never_the_stream(
+    world: World, airflow: Runner
+) -> None:
+    suite = world.settings.project / SUITE
+    good = suite.read_text()
+    before = world.exported()
+    suite.write_text(STRICT)
+    told = airflow.ask(dag="quality", conf={"tables": [GOLD]})
+    assert told["tasks"] == {"silver": "skipped", "gold": "failed"}, told
+    hold = world.staging.holds()[GOLD]
+    assert hold.held_by == "quality"
+
+    # The note: which expectation, how many rows, what is held, where to look.
+    (version,) = re.findall(rf"{GOLD} version (\d+): FAILED", told["note"])
+    rows = DeltaTable(world.live().table_uri, version=int(version)).to_pyarrow_table().num_rows
+    assert f"{rows:,} of {rows:,} rows (windows with few trades" in told["note"]
+    assert "trades" in told["note"]
+    assert f"held: {GOLD}" in told["note"]
+    (page,) = re.findall(r"\[which rows\]\(http://[^/]+/penstock/(sites/[^)]+)\)", told["note"])
+    assert "1000" in (world.settings.home / page).read_text()
+
+    # Live stands, the stream behind it goes on.
+    shown, made = world.live().version(), world.revision()
+    wait_for("the stream to go on", lambda: world.revision() > made + 3)
+    assert world.live().version() == shown
+
+    # Neither an export nor a promote gets past it.
+    told = airflow.ask(dag="export_olap", conf={"tables": [GOLD], "targets": ["duckdb"]})
+    assert told["tasks"]["gate"] == told["tasks"]["duckdb"] == "failed", told
+    assert "blocked" in told["notes"]["duckdb"]
+    assert world.exported() == before
+    told = airflow.ask(dag="reprocess", conf=form(), done=DONE)
+    assert told["tasks"]["stage"] == "success", told
+    assert told["tasks"]["quality_gate"] == "failed"
+    assert told["tasks"]["promote"] == "upstream_failed"
+    assert world.staging.promotions() == []
+
+    # Mended, the same run lets go and shows what came meanwhile.
+    suite.write_text(good)
+    told = airflow.ask(dag="quality", conf={"tables": [GOLD]})
+    assert told["tasks"]["gold"] == "success", told
+    assert f"{GOLD} passes again" in told["note"]
+    assert GOLD not in world.staging.holds()
+    wait_for("live to go on", lambda: world.live().version() > shown)
 
 
 def test_approved_candidates_go_live_in_the_name_of_who_approved(

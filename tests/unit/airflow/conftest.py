@@ -36,6 +36,7 @@ for file in sorted(Path("dags").glob("*.py")):
             "runs": one.max_active_runs,
             "doc": bool(one.doc_md),
             "params": {k: one.params.get_param(k).schema for k in one.params},
+            "defaults": {k: one.params.get_param(k).value for k in one.params},
             "tasks": {
                 t.task_id: {
                     "down": sorted(t.downstream_task_ids),
@@ -52,7 +53,7 @@ for file in sorted(Path("dags").glob("*.py")):
             if getattr(one.timetable, "asset_condition", None) else [],
         }
 seen["heavy"] = sorted({m.split(".")[0] for m in sys.modules} & {"pyspark", "py4j", "spark_jobs"})
-print(json.dumps(seen))
+print(json.dumps(seen, default=str))
 """
 
 TRADES, USERS, SILVER = {"t": "bronze.trades"}, {"u": "bronze.users"}, {"t": "silver.trades"}

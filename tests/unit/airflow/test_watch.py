@@ -78,18 +78,20 @@ def test_what_is_stuck_is_restarted_once_in_ten_minutes() -> None:
     assert judge([stream(state="parked")], KNOWN, Seen(), NOW).restarts == []
 
 
-def test_tables_that_moved_are_told_every_five_minutes_at_most() -> None:
+def test_tables_that_moved_are_told_together_and_seldom() -> None:
     seen = Seen()
 
-    def moved(version: int, after: float, name: str = "gold.stats@ccc") -> dict[str, int]:
-        return judge([stream(name, version=version)], KNOWN, seen, NOW + after).moved
+    def moved(after: float, **versions: int) -> dict[str, int]:
+        names = {"stats": "gold.stats@ccc", "trades": "bronze.trades", "other": "gold.stats@new"}
+        streams = [stream(names[name], version=version) for name, version in versions.items()]
+        return judge(streams, KNOWN, seen, NOW + after).moved
 
-    assert moved(7, 0) == {"gold.stats": 7}
-    assert moved(8, 60) == {}
-    assert moved(9, 301) == {"gold.stats": 9}
-    assert moved(9, 900) == {}, "nothing new"
-    assert moved(3, 900, "gold.stats@candidate") == {}, "what is not live is nobody's business"
-    assert moved(1, 900, "bronze.trades") == {"bronze.trades": 1}
+    assert moved(0, stats=7) == {"gold.stats": 7}, "at once, for a fresh stack"
+    assert moved(60, stats=8, trades=1) == {}
+    assert moved(301, stats=9, trades=2) == {"gold.stats": 9, "bronze.trades": 2}
+    assert moved(700, stats=10) == {}, "from now on every quarter of an hour"
+    assert moved(1300, stats=9, other=5) == {}, "nothing new; what is not live is no news"
+    assert moved(1360, stats=11) == {"gold.stats": 11}
 
 
 def test_memory_outlasts_a_look_and_a_damaged_file(tmp_path: Path) -> None:
