@@ -107,7 +107,7 @@ def test_nothing_of_a_table_is_below_home(world: Far):
 def test_any_delta_reader_reads_it_by_its_address(world: Far, s3: S3Server):
     options = {**s3.environment(), "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"}
     table = DeltaTable(f"s3://{BUCKET}/penstock/gold/stock_stats", storage_options=options)
-    found = run_query(world.settings, f"select count(*) as n from {GOLD}@v{table.version()}")
+    found = run_query(world.settings, f"select count(*) as n from {GOLD}@version:{table.version()}")
     assert [tuple(row) for row in found.rows] == [(table.to_pyarrow_table().num_rows,)]
 
 
@@ -133,7 +133,7 @@ def test_commands_find_the_tables_and_read_them(world: Far):
     assert world.typed("query", asked)
     told = world.typed("export", GOLD, "--to", "duckdb", "--verify")
     assert told
-    (file,) = (world.settings.home / "exports").rglob("*.duckdb")
+    (file,) = (world.settings.home / "export").rglob("*.duckdb")
     with duckdb.connect(str(file), read_only=True) as duck:
         assert duck.execute(f"select count(*) from {GOLD}").fetchone()[0] > 30
     ((ticker,),) = run_query(world.settings, f"select ticker from {GOLD} limit 1").rows
