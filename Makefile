@@ -6,7 +6,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 export PYTHON
 
-.PHONY: help up down setup test lint lock e2e chaos security browser bench clean
+.PHONY: help up down setup test lint lock e2e chaos cluster security browser bench clean
 
 help:  ## what can be typed here
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ e2e: setup  ## the whole platform, end to end
 
 chaos: setup  ## kill things under load, lose nothing
 	@$(PYTEST) tests/chaos $(ARGS)
+
+cluster: setup  ## streams, a swap and a backfill on a Spark master; a worker is lost
+	@$(PYTEST) tests/integration/test_cluster_flow.py $(ARGS)
 
 security: setup  ## who may do what, and where secrets are not
 	@$(PYTEST) tests/security $(ARGS)

@@ -31,6 +31,9 @@ _CONF = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.leafNodeDefaultParallelism": "1",  # rows handed over from memory are few
+    # Files we name are looked at before they are read: by a task each as Spark has it, nine hundred
+    # for an hour of small commits, and on a cluster each of them is a message and an answer.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
     "spark.sql.adaptive.enabled": "false",  # its extra stages cost tiny batches more than they save
     # Spark keeps 100 compiled pieces of plans by default, fewer than our tables together have:
     # then every batch of every table is compiled anew, by Janino and by the JIT.

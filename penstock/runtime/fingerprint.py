@@ -157,7 +157,10 @@ def _function(function: Any, seen: set[int]) -> Any:
     seen = seen | {id(function)}
     cells = [_value(cell.cell_contents, seen) for cell in function.__closure__ or ()]
     scope = function.__globals__
-    reached = {name: _value(scope[name], seen) for name in sorted(_names(code)) if name in scope}
+    # Code names attributes as it names globals: `type(x).__name__` is not this module's own, which
+    # is another one in every bundle.
+    named = [n for n in sorted(_names(code)) if n in scope and not n.startswith("__")]
+    reached = {name: _value(scope[name], seen) for name in named}
     defaults = [_value(value, seen) for value in function.__defaults__ or ()]
     keywords = {k: _value(v, seen) for k, v in (function.__kwdefaults__ or {}).items()}
     return [_code(code, seen), cells, reached, defaults, keywords]

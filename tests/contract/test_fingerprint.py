@@ -9,6 +9,7 @@ import pytest
 
 from penstock.model.names import TableName
 from penstock.runtime.bundle import Bundle
+from penstock.runtime.fingerprint import meaning_of_function
 from penstock.runtime.register import analyse
 
 pytestmark = pytest.mark.spark
@@ -204,3 +205,14 @@ def test_a_transform_that_runs_something_is_refused(lab, act):
     (broken,) = found.broken
     assert "only describes" in broken.reason
     assert not lab.analyse(body % "pass").broken
+
+
+def test_an_attribute_is_not_the_module_global_of_its_name():
+    """`type(x).__name__` in a UDF must not take in the name of the bundle's module."""
+    source = "def said(x):\n    return type(x).__name__ + MARK\n"
+    found = []
+    for module, mark in (("one", "!"), ("two", "!"), ("two", "?")):
+        scope = {"__name__": module, "__file__": f"/{module}.py", "MARK": mark}
+        exec(source, scope)
+        found.append(meaning_of_function(scope["said"]))
+    assert found[0] == found[1] != found[2]
