@@ -82,7 +82,8 @@ def found(base: Path, path: str) -> Path | None:
 
 def _policy(request: Request, word: str, path: str) -> str:
     """Scripts of a page may ask for files of its own site, and for nothing else."""
-    root = str(request.base_url).rstrip("/")
+    # Not request.base_url: that is Airflow's, without the place where this app is mounted.
+    root = f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"
     site = quote(path.split("/", 1)[0]) if word == "sites" else ""
     own = f"{root}/{word}/{site}/" if site else f"{root}/{word}/"
     return (

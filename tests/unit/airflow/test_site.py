@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,42 @@ def test_who_is_logged_in_sees_pages_that_keep_to_themselves(client) -> None:
         assert client.get("/sites/quality").status_code == 307
         for path in HIDDEN:
             assert client.get(path).status_code == 404, path
-        assert "quality" in client.get("/").text
+        assert "Data Docs" in client.get("/").text
     finally:
         app.dependency_overrides.clear()
+
+
+def test_the_policy_names_the_place_where_the_pages_are(client) -> None:
+    """Airflow mounts the app below its own root."""
+    from airflow.api_fastapi.core_api.security import get_user
+    from fastapi import FastAPI
+    from fastapi.testclient import TestClient
+
+    airflow = FastAPI()
+    airflow.mount("/penstock", app)
+    app.dependency_overrides[get_user] = lambda: "somebody"
+    try:
+        page = TestClient(airflow).get("/penstock/sites/quality/")
+    finally:
+        app.dependency_overrides.clear()
+    policy = page.headers["content-security-policy"]
+    assert "connect-src http://testserver/penstock/sites/quality/;" in policy
+
+
+def test_the_overview_tells_what_a_report_is_about(client, settings: Settings) -> None:
+    from airflow.api_fastapi.core_api.security import get_user
+
+    folder = settings.reports / "20261117-120000-abcd"
+    folder.mkdir(parents=True)
+    told = {"within": True, "tables": [{"table": "gold.a"}, {"table": "<b>"}]}
+    (folder / "120001.html").write_text("x")
+    (folder / "120001.json").write_text(json.dumps(told))
+    (folder / "120002.html").write_text("x")
+    app.dependency_overrides[get_user] = lambda: "somebody"
+    try:
+        shown = client.get("/")
+    finally:
+        app.dependency_overrides.clear()
+    assert "gold.a, &lt;b&gt;</a></td><td>within thresholds" in shown.text
+    assert "reports/20261117-120000-abcd/120002.html" in shown.text
+    assert "script-src" not in shown.headers["content-security-policy"]
