@@ -6,7 +6,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 export PYTHON
 
-.PHONY: help up down setup test lint lock e2e chaos security bench clean
+.PHONY: help up down setup test lint lock e2e chaos s3 security bench clean
 
 help:  ## what can be typed here
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,10 @@ e2e: setup  ## the whole platform, end to end
 
 chaos: setup  ## kill things under load, lose nothing
 	@$(PYTEST) tests/chaos $(ARGS)
+
+s3: setup  ## a stack with its tables on a real S3 server, killed and changed (10 minutes)
+	@$(PYTEST) tests/unit/test_location.py tests/unit/test_location_story.py \
+	  tests/parity/test_object_store.py tests/integration/test_object_store.py $(ARGS)
 
 security: setup  ## who may do what, and where secrets are not
 	@$(PYTEST) tests/security $(ARGS)
