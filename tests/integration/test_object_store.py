@@ -30,7 +30,12 @@ from tests.integration.test_reprocess_flow import EDIT, FILTER, GOLD, World, _th
 from tests.live import PROJECT, wait_for
 from tests.s3 import BUCKET, S3Server
 
-pytestmark = [pytest.mark.platform, pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.spark,
+    pytest.mark.slow,  # `make s3`
+    pytest.mark.timeout(1200),
+]
 
 AT_ONCE = Pace(retention=0, internal=0, min_age=0, safe_age=20, share=1.0, least=1)
 
@@ -145,8 +150,8 @@ def test_commands_find_the_tables_and_read_them(world: Far):
 def test_spark_opens_tables_by_name_and_makes_a_mart_of_one(world: Far, s3: S3Server, tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "tests.integration.far_marts", str(tmp_path / "out.json")],
-        check=False, env=world.settings.environment(), cwd=PROJECT, capture_output=True,
-        text=True, timeout=300,
+        check=False, env=world.settings.environment(PENSTOCK_PROJECT=str(PROJECT)), cwd=PROJECT,
+        capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
     told = json.loads((tmp_path / "out.json").read_text())
