@@ -35,12 +35,14 @@ __all__ = ["configure", "provision"]
 
 OWNER = (999, 0)  # whom every container runs as; the Postgres image knows this number by name
 MOUNTED = Path("/run/secrets")  # where compose puts secrets
+SHARED = "shared"  # the supervisor's home in the container of a service that only reads from it
 KAFKA_LIBRARIES = "/opt/kafka/libs/*"  # in the image of Kafka
 # What a service reads by itself while it runs; all else is in its files.
 READS = {
     "postgres": (f"postgres-{POSTGRES_SUPERUSER}",),
     "airflow": ("airflow-admin", "airflow-tasks", "postgres-penstock"),
     "supervisor": ("kafka-supervisor", "postgres-penstock"),
+    "api": ("api-token", "postgres-penstock"),
     "demo": ("kafka-demo-producer",),
 }
 
@@ -108,6 +110,15 @@ def _read_secrets_from(settings: Settings, folder: Path) -> None:
     link.symlink_to(folder)
 
 
+def _read_tables_from(settings: Settings, folder: Path) -> None:
+    """Tables and manifest where they are expected; all else in that folder is somebody else's."""
+    for name in (settings.warehouse.name, settings.manifest.name):
+        link = settings.home / name
+        if not link.exists():
+            link.unlink(missing_ok=True)
+            link.symlink_to(folder / name)
+
+
 @click.group()
 def main() -> None:
     """Steps of docker-compose.yml; on a machine without containers use `penstock up`."""
@@ -141,6 +152,8 @@ def _run(name: str) -> None:
     settings, spec = _load()
     service = SERVICES[name](settings, spec)
     _read_secrets_from(settings, service.etc / "secrets")
+    if (shared := settings.home / SHARED).is_dir():
+        _read_tables_from(settings, shared)
     service.prepare(lambda _: None)
     os.chdir(service.cwd)
     command = service.command()
