@@ -19,16 +19,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.serve.live_log import LiveFile
 
-__all__ = ["KeyIndex"]
+if TYPE_CHECKING:  # brought in by the first table that is indexed: many stacks have none
+    import numpy as np
 
-Hashes = np.ndarray[Any, np.dtype[np.uint64]]
-HashFiles = Callable[[Sequence[LiveFile]], list[Hashes]]
+__all__ = ["Hashes", "KeyIndex"]
+
+Hashes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
+HashFiles: TypeAlias = "Callable[[Sequence[LiveFile]], list[Hashes]]"
 
 _BYTES_A_ROW = 8
 _SHORT = 256 << 20  # left on the machine: below it the memory is needed elsewhere
@@ -83,6 +84,8 @@ class KeyIndex:
             found = self._indexed(table, files, hash_files)
         if found is None:
             return files
+        import numpy as np
+
         needle = np.uint64(wanted)
         return [file for file in files if _holds(found[file.path], needle)]
 

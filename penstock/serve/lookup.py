@@ -114,10 +114,7 @@ class Reader:
         self._kept: OrderedDict[tuple[Path, int], LogState] = OrderedDict()
         self._lock = threading.Lock()
         self._idle: deque[duckdb.DuckDBPyConnection] = deque()
-        self._database = sandbox.connect(MEMORY)
-        self._database.execute("SET allowed_directories = $1", [[str(settings.warehouse)]])
-        self._database.execute("SET enable_external_access = false")
-        self._database.execute("SET lock_configuration = true")
+        self._database = _locked(settings.warehouse)
 
     def __enter__(self) -> Reader:
         return self
@@ -130,11 +127,22 @@ class Reader:
     @contextmanager
     def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A connection nobody else uses now: they share the database and its limits."""
-        cursor = self._idle.pop() if self._idle else self._database.cursor()
+        database = self._database
+        cursor = self._idle.pop() if self._idle else database.cursor()
         try:
             yield cursor
-        finally:
+        except (duckdb.InternalException, duckdb.FatalException) as error:
+            with self._lock:  # a database in which that happened may answer nothing any more
+                if self._database is database:
+                    self._idle, self._database = deque(), _locked(self._settings.warehouse)
+            raise ServiceFailed(
+                f"the engine failed on this: {str(error).splitlines()[0]}",
+                remedy="Ask another way, for instance with `penstock query`, and report it.",
+            ) from None
+        except BaseException:
             self._idle.append(cursor)
+            raise
+        self._idle.append(cursor)
 
     # --- tables ---------------------------------------------------------------------------
     def catalog(self) -> Catalog:
@@ -340,6 +348,17 @@ class Reader:
         hashes, of = made["hash"][order], made["file"][order]
         ends = np.searchsorted(of, np.arange(len(files) + 1))
         return [hashes[ends[n] : ends[n + 1]].copy() for n in range(len(files))]
+
+
+def _locked(warehouse: Path) -> duckdb.DuckDBPyConnection:
+    """An engine that may open the files of tables, and nothing else for ever."""
+    database = sandbox.connect(MEMORY)
+    database.execute("SET allowed_directories = $1", [[str(warehouse)]])
+    # DuckDB 2.0.0 fails inside when it fetches the rows of a page by their place in the file.
+    database.execute("SET disabled_optimizers = 'late_materialization'")
+    database.execute("SET enable_external_access = false")
+    database.execute("SET lock_configuration = true")
+    return database
 
 
 def _parts(files: Sequence[LiveFile]) -> list[Part]:
