@@ -165,7 +165,7 @@ def serve() -> None:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     with Reader(settings, KeyIndex(_INDEX_BYTES)) as reader:
-        app = create_app(reader, Lag(settings), settings.secret("api-token"))
+        app = create_app(reader, Lag(settings), settings.secret("api-bearer"))
         uvicorn.run(
             app,
             # A container's loopback is its own: what is published of it is said in compose.

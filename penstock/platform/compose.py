@@ -42,7 +42,7 @@ READS = {
     "postgres": (f"postgres-{POSTGRES_SUPERUSER}",),
     "airflow": ("airflow-admin", "airflow-tasks", "postgres-penstock"),
     "supervisor": ("kafka-supervisor", "postgres-penstock"),
-    "api": ("api-token", "postgres-penstock"),
+    "api": ("api-bearer", "postgres-penstock"),
     "demo": ("kafka-demo-producer",),
 }
 

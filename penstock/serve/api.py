@@ -53,7 +53,7 @@ _SAFE = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
 }
 
-_bearer = HTTPBearer(auto_error=False, description="The token in secrets/api-token of the stack.")
+_bearer = HTTPBearer(auto_error=False, description="The token in secrets/api-bearer of the stack.")
 _Name = Annotated[
     str, Path(description="layer.table, or with a moment: gold.x@version:17", max_length=200)
 ]
@@ -86,7 +86,7 @@ def create_app(reader: Reader, lag: Lag, token: str) -> FastAPI:
         if not hmac.compare_digest(offered, secret):
             raise _Refused(
                 "a token is needed." if given is None else "this is not the token.",
-                remedy="Send `Authorization: Bearer $(cat .penstock/secrets/api-token)`.",
+                remedy="Send `Authorization: Bearer $(cat .penstock/secrets/api-bearer)`.",
             )
 
     _open_routes(app)

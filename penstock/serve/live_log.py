@@ -160,8 +160,8 @@ class LiveLog:
                 state = self._begun(start, self._read_checkpoint(str(begun)))
             for number in range(start + 1, version + 1):
                 commit = _commit(self._folder, number)
-                if commit is None:
-                    return None
+                if commit is None:  # the newest may be being written, where a disk lets it be seen
+                    return state if number == log.newest else None
                 state = self._moved(state, *commit) if state else self._begun(number, *commit[1:])
         except FileNotFoundError:
             return None

@@ -110,7 +110,7 @@ def asked_keys(name: str, rows: int, looks: int, seed: int) -> list[tuple[str, .
 def served(settings: Settings, home: Path) -> Iterator[Callable[[str, Sequence[str]], int]]:
     """Ask over HTTP, of the command the platform starts."""
     (home / "secrets").mkdir()
-    (home / "secrets" / "api-token").write_text("bench\n")
+    (home / "secrets" / "api-bearer").write_text("bench\n")
     process = subprocess.Popen(
         [sys.executable, "-m", "penstock.cli", "serve"],
         env=os.environ | settings.environment(),

@@ -360,7 +360,7 @@ def test_a_service_can_read_only_its_own_secrets(written: Settings, spec: Platfo
         "airflow": {"postgres-airflow", "postgres-penstock", "airflow-admin", "airflow-tasks",
                     "airflow-jwt", "airflow-secret", "airflow-fernet"},
         "supervisor": {"kafka-supervisor", "postgres-penstock"},
-        "api": {"api-token", "postgres-penstock"},
+        "api": {"api-bearer", "postgres-penstock"},
         "demo": {"kafka-demo-producer"},
     }  # fmt: skip
     for name in spec.services:
