@@ -53,7 +53,7 @@ def gone(label: str, version: int) -> Gone:
 
 @contextmanager
 def patience(cursor: duckdb.DuckDBPyConnection, label: str, *, watched: bool) -> Iterator[None]:
-    """Stop what takes too long; reading a few files cannot, and a watch would cost them."""
+    """Stop what takes too long; a few small files cannot, and a watch would cost them."""
     watch = threading.Timer(_PATIENCE_S, cursor.interrupt)
     watch.daemon = True
     if watched:

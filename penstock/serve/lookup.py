@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["Answer", "Opened", "Reader"]
 
 _FEW = 4  # files that are read rather than searched for
+_QUICK_BYTES = 64 << 20  # that need no watch
 _TRIES = 4
 _KEPT = 16  # older versions somebody is paging through
 _LONGEST_NAME = 200
@@ -299,8 +300,8 @@ class Reader:
         if files:
             scan = scan_sql(planned.shape.columns, _parts(files), "files", places=PLACES)
             sql, values = planned.statement(scan, folder)
-            few = len(files) <= _FEW
-            with self._cursor() as cursor, patience(cursor, opened.ref.label, watched=not few):
+            big = len(files) > _FEW or sum(file.size for file in files) > _QUICK_BYTES
+            with self._cursor() as cursor, patience(cursor, opened.ref.label, watched=big):
                 cursor.execute("SET VARIABLE files = $1", [file_lists(_parts(files))])
                 rows = cursor.execute(sql, values).fetchall()
         following = None

@@ -374,6 +374,28 @@ def test_other_names_of_a_row(
     assert len(reader.look(Ask("silver.other", (key,))).rows) == 1
 
 
+def test_partitions_are_columns_like_others(settings: Settings, reader: Reader) -> None:
+    """Marts have them; their values are in the log alone, before a checkpoint and after it."""
+    table = KeyedTable(settings, "marts.days", ["sensor", "n"]).create(WINDOWS, ["sensor"])
+    for number in range(8):
+        sensor = None if number == 7 else f"it's {number % 2}"
+        add = table.write(windows(("", number, number)).drop_columns(["sensor"]))
+        table.commit({"add": {**add, "partitionValues": {"sensor": sensor}}})
+    for _ in range(2):
+        assert [r["n"] for r in rows(reader.look(Ask("marts.days", ("it's 1",))))] == [1, 3, 5]
+        assert rows(reader.look(Ask("marts.days", ("it's 0", "4"))))[0]["sensor"] == "it's 0"
+        assert [r["n"] for r in rows(reader.look(Ask("marts.days", ("\\N",))))] == [7]
+        found = [
+            r["n"] for page in pages(reader, "marts.days", on="n", limit=3) for r in rows(page)
+        ]
+        assert found == list(range(8))
+        DeltaTable(str(table.folder)).create_checkpoint()
+        for commit in (table.folder / "_delta_log").glob("*.json"):
+            if int(commit.stem) < table.version:
+                commit.unlink()
+        reader._logs.clear()
+
+
 def test_a_range_that_is_a_report_is_refused(
     sensors: KeyedTable, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
