@@ -10,7 +10,7 @@ from penstock.serve.lag import Lag
 from penstock.serve.live_log import LogState
 from penstock.serve.lookup import Answer, Reader
 from penstock.serve.render import unique
-from penstock.serve.shape import Entry, Shape
+from penstock.serve.shape import Entry, Shape, key_names
 
 __all__ = ["about", "answered", "freshness", "listed"]
 
@@ -57,7 +57,7 @@ def _short(ref: TableRef, entry: Entry, *, live: bool) -> dict[str, Any]:
         "table": ref.label,
         "layer": ref.layer,
         "kind": entry.get("kind"),
-        "keys": list(entry.get("keys") or (entry.get("dedupe") or {}).get("key") or ()),
+        "keys": list(key_names(entry)),
         "owner": entry.get("owner"),
         "doc": entry.get("doc"),
         "has_data": live,

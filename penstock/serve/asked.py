@@ -108,13 +108,12 @@ class _Condition:
     def sql(self, bind: _Binding) -> str:
         name = identifier(self.column.name)
         if not self.ranged:
-            return f"{name} IS NULL" if self.equal is None else f"{name} = {self._value(bind)}"
+            if self.equal is None:
+                return f"{name} IS NULL"
+            return f"{name} = {bind(self.column, self.equal)}"
         bounds = (("<=", self.low), (">", self.high))
         told = [f"{bind(self.column, v)} {sign} {name}" for sign, v in bounds if v is not None]
         return " AND ".join(told or [f"{name} IS NOT NULL"])
-
-    def _value(self, bind: _Binding) -> str:
-        return bind(self.column, self.equal)
 
     def may_hold(self, file: LiveFile) -> bool:
         bounds = file.bounds(self.column)

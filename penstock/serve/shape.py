@@ -22,7 +22,7 @@ from penstock.serve.values import is_time
 if TYPE_CHECKING:
     from penstock.settings import Settings
 
-__all__ = ["Manifest", "Shape", "shape_of"]
+__all__ = ["Entry", "Manifest", "Shape", "key_names", "shape_of"]
 
 Entry = Mapping[str, Any]
 _BY_ENGINE = {
@@ -108,13 +108,15 @@ class Shape:
 def shape_of(label: str, entry: Entry, columns: Sequence[Column]) -> Shape:
     """What the rows of a table with these columns are looked up by."""
     by_name = {column.name: column for column in columns}
-    keys = [by_name[name] for name in _names(entry) if name in by_name]
-    if len(keys) != len(_names(entry)):
+    names = key_names(entry)
+    keys = [by_name[name] for name in names if name in by_name]
+    if len(keys) != len(names):
         keys = []  # it is being changed, or never was as declared: nothing to rely on
     return Shape(label, tuple(keys), tuple(columns), _time(entry, by_name))
 
 
-def _names(entry: Entry) -> Sequence[str]:
+def key_names(entry: Entry) -> Sequence[str]:
+    """What names a row of a table, in this order; nothing, where nothing does."""
     declared = entry.get("keys") or (entry.get("dedupe") or {}).get("key")
     return tuple(declared or _BY_ENGINE.get(str(entry.get("kind")), ()))
 

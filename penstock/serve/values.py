@@ -17,7 +17,7 @@ import math
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from penstock.errors import UsageError
@@ -32,6 +32,7 @@ _TIMES = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMP", "DATE")
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _FINER_THAN_MICROSECONDS = re.compile(r"[.,]\d{6}\d*[1-9]")
 _EXACT_AS_FLOAT = 15  # decimal digits that survive a way through a float
+_ALL_DIGITS = Context(prec=80)  # of the widest decimal; the default rounds to 28
 _MILLISECOND = timedelta(milliseconds=1)
 _SHOWN = 60  # of a value that is refused
 
@@ -84,22 +85,13 @@ def _whole(text: str, bits: int) -> int:
 
 
 def _decimal(text: str, precision: int, scale: int) -> Decimal:
-    if not re.fullmatch(r"[+-]?[0-9]{0,38}(\.[0-9]{0,38})?", text) or not any(
-        letter.isdigit() for letter in text
-    ):
+    if not re.fullmatch(r"[+-]?(?=\.?[0-9])[0-9]{0,38}(\.[0-9]{0,38})?", text):
         raise ValueError(text)
     value = Decimal(text)
-    exact = value.quantize(Decimal(1).scaleb(-scale)) if len(text) < 28 else _long(value, scale)
+    exact = value.quantize(Decimal(1).scaleb(-scale), context=_ALL_DIGITS)
     if exact != value or len(exact.as_tuple().digits) > precision:
         raise ValueError(text)
     return exact
-
-
-def _long(value: Decimal, scale: int) -> Decimal:
-    """As quantize, beyond the 28 digits of the default context."""
-    from decimal import Context
-
-    return value.quantize(Decimal(1).scaleb(-scale), context=Context(prec=80))
 
 
 def _float(text: str) -> float:
@@ -109,11 +101,9 @@ def _float(text: str) -> float:
 
 
 def _boolean(text: str) -> bool:
-    return {"true": True, "false": False}[text] if text in ("true", "false") else _no(text)
-
-
-def _no(text: str) -> bool:
-    raise ValueError(text)
+    if text not in ("true", "false"):
+        raise ValueError(text)
+    return text == "true"
 
 
 def _instant(text: str) -> datetime:

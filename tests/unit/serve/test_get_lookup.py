@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -189,18 +190,18 @@ def test_pages_hold_every_row_once_in_order(
     """Keys that are null, and rows that are equal in all of them, among the rest."""
     table = KeyedTable(settings, "gold.windows", ["sensor", "window_start"]).create(WINDOWS)
     for file in range(4):
-        table.append(windows(("a", 1, file), (None, 1, 10 + file), ("b", file, 20 + file)))
-        table.append(
-            windows(("a", 2, 30 + file)).set_column(1, "window_start", pa.nulls(1, UTC_US))
-        )
+        equal = [("a", 1, file), ("a", 1, 40 + file)]
+        table.append(windows(*equal, (None, 1, 10 + file), ("b", file, 20 + file)))
+        no_time = windows(("a", 2, 30 + file)).set_column(1, "window_start", pa.nulls(1, UTC_US))
+        table.append(no_time)
     found = pages(reader, "gold.windows", on="n", limit=limit, newest_first=newest)
     numbers = [row["n"] for page in found for row in rows(page)]
-    everything = [*range(4), *range(10, 14), *range(20, 24), *range(30, 34)]
+    everything = [tens + file for tens in (0, 10, 20, 30, 40) for file in range(4)]
     assert numbers == sorted(everything, reverse=newest)
-    keyed = [
-        row["n"] for page in pages(reader, "gold.windows", "a", limit=limit) for row in rows(page)
-    ]
-    assert (sorted(keyed[:4]), sorted(keyed[4:])) == ([*range(4)], [*range(30, 34)])
+    keyed = pages(reader, "gold.windows", "a", limit=limit)
+    numbers = [row["n"] for page in keyed for row in rows(page)]
+    assert sorted(numbers[:8]) == [*range(4), *range(40, 44)]
+    assert sorted(numbers[8:]) == [*range(30, 34)]
     assert all(len(page.rows) == limit for page in found[:-1])
 
 
@@ -303,6 +304,20 @@ def test_a_version_whose_files_are_gone_is_gone(sensors: KeyedTable, reader: Rea
                 Ask("gold.windows@version:9", ("s-1", as_text(at(4))))):  # fmt: skip
         with pytest.raises(Gone, match="cleaned up"):
             reader.look(ask)
+
+
+def test_a_cursor_is_of_one_table_not_of_one_made_anew_in_its_place(
+    sensors: KeyedTable, settings: Settings
+) -> None:
+    with Reader(settings) as reader:
+        page = reader.look(Ask("gold.windows", ("s-1",), limit=2))
+    metadata = sensors.metadata(WINDOWS)
+    metadata["metaData"]["id"] = "22222222-2222-2222-2222-222222222222"
+    first = sensors.folder / "_delta_log" / f"{0:020}.json"
+    protocol = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 4}}
+    first.write_text("\n".join(map(json.dumps, (protocol, metadata))))
+    with Reader(settings) as reader, pytest.raises(Gone):
+        reader.look(Ask("gold.windows", ("s-1",), limit=2, cursor=page.next))
 
 
 def test_a_file_that_is_gone_for_good_is_said(sensors: KeyedTable, reader: Reader) -> None:
