@@ -43,14 +43,12 @@ e2e: setup  ## the whole platform, end to end
 chaos: setup  ## kill things under load, lose nothing
 	@$(PYTEST) tests/chaos $(ARGS)
 
-<<<<<<< HEAD
 cluster: setup  ## streams, a swap and a backfill on a Spark master; a worker is lost
 	@$(PYTEST) tests/integration/test_cluster_flow.py $(ARGS)
-=======
+
 s3: setup  ## a stack with its tables on a real S3 server, killed and changed (10 minutes)
 	@$(PYTEST) tests/unit/test_location.py tests/unit/test_location_story.py \
 	  tests/parity/test_object_store.py tests/integration/test_object_store.py $(ARGS)
->>>>>>> a8f2ffc4d22954dd44363473c398b3214db44a33
 
 security: setup  ## who may do what, and where secrets are not
 	@$(PYTEST) tests/security $(ARGS)

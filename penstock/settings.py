@@ -29,6 +29,7 @@ PORTS: dict[str, int] = {
     "registry": 18081,
     "connect": 18083,
     "airflow": 18080,
+    "api": 18085,
     "spark-ui": 14040,
 }
 HOST = "127.0.0.1"
@@ -159,6 +160,11 @@ class Settings:
     @property
     def airflow_url(self) -> str:
         return f"http://{self.host('airflow')}:{self.port('airflow')}"
+
+    @property
+    def api_url(self) -> str:
+        """Where the read API answers."""
+        return f"http://{self.host('api')}:{self.port('api')}"
 
     def environment(self, **more: str) -> dict[str, str]:
         """What a process of this stack inherits: this one's environment and where the stack is."""

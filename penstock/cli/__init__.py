@@ -20,6 +20,8 @@ COMMANDS: dict[str, str] = {
     "doctor": "penstock.cli.platform",
     "query": "penstock.cli.read",
     "tail": "penstock.cli.read",
+    "get": "penstock.cli.get",
+    "serve": "penstock.cli.get",
     "tables": "penstock.cli.tables",
     "register": "penstock.cli.tables",
     "plan": "penstock.cli.change",

@@ -220,6 +220,7 @@ def _welcome(stack: Stack, names: list[str], seconds: float) -> None:
         "registry": settings.registry_url,
         "postgres": f"127.0.0.1:{settings.port('postgres')}",
         "connect": f"http://127.0.0.1:{settings.port('connect')}",
+        "api": f"{settings.api_url}/docs  (token: cat {settings.home / 'secrets' / 'api-bearer'})",
     }
     click.echo(f"\nUp in {seconds} s.")
     for name, place in places.items():

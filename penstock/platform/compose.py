@@ -36,6 +36,7 @@ from penstock.settings import PORTS, Settings
 __all__ = ["configure", "provision"]
 
 OWNER = (999, 0)  # whom every container runs as; the Postgres image knows this number by name
+SHARED = "shared"  # the supervisor's home in the container of a service that only reads from it
 KAFKA_LIBRARIES = "/opt/kafka/libs/*"  # in the image of Kafka
 # What a service reads by itself while it runs; all else is in its files.
 READS = {
@@ -53,6 +54,7 @@ READS = {
     ),
     # It looks after the slots of the captured tables.
     "supervisor": ("kafka-supervisor", "postgres-penstock", "postgres-analyst", "connect-rest"),
+    "api": ("api-bearer", "postgres-penstock"),
     "demo": ("kafka-demo-producer",),
 }
 
@@ -128,6 +130,16 @@ def provision(settings: Settings, spec: PlatformSpec, names: Sequence[str]) -> N
         service.provision(lambda _: None)
 
 
+def _read_tables_from(settings: Settings, folder: Path) -> None:
+    """Tables and manifest where they are expected; all else in that folder is somebody else's."""
+    own = [settings.manifest.name, *([settings.warehouse.name] if settings.bucket is None else [])]
+    for name in own:
+        link = settings.home / name
+        if not link.exists():
+            link.unlink(missing_ok=True)
+            link.symlink_to(folder / name)
+
+
 @click.group()
 def main() -> None:
     """Steps of docker-compose.yml; on a machine without containers use `penstock up`."""
@@ -159,6 +171,8 @@ def _run(name: str) -> None:
     """Become a Python service."""
     settings, spec = _load()
     service = SERVICES[name](settings, spec)
+    if (shared := settings.home / SHARED).is_dir():
+        _read_tables_from(settings, shared)
     service.prepare(lambda _: None)
     os.chdir(service.cwd)
     command = service.command()

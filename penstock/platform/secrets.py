@@ -1,8 +1,8 @@
 """Every secret of a stack: generated at first start, one 0600 file each, never anywhere else.
 
 Read a secret with ``settings.secret(name)``. Names: ``kafka-<user>``, ``postgres-<role>``,
-``airflow-<what>``, ``connect-rest``, ``clickhouse-<user>``. Values use letters, digits, ``-`` and
-``_`` only, so they fit JAAS lines, properties, URLs and SQL without quoting.
+``airflow-<what>``, ``connect-rest``, ``clickhouse-<user>``, ``api-bearer``. Values use letters,
+digits, ``-`` and ``_`` only, so they fit JAAS lines, properties, URLs and SQL without quoting.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _fernet_key() -> str:
 def secret_names(spec: PlatformSpec) -> dict[str, Callable[[], str]]:
     """What each secret is called and how it is made."""
     passwords = [f"kafka-{user.name}" for user in spec.kafka_users]
-    passwords += ["kafka-controller", "connect-rest"]
+    passwords += ["kafka-controller", "connect-rest", "api-bearer"]
     passwords += [f"postgres-{role.name}" for role in spec.roles]
     passwords += [f"postgres-{POSTGRES_SUPERUSER}"]
     passwords += [f"clickhouse-{CLICKHOUSE_USER}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.platform.airflow import Airflow
+from penstock.platform.api import Api
 from penstock.platform.connect import Connect
 from penstock.platform.demo import Demo
 from penstock.platform.kafka import Kafka
@@ -15,5 +16,5 @@ __all__ = ["SERVICES"]
 
 SERVICES: dict[str, type[Service]] = {
     service.name: service
-    for service in (Postgres, Kafka, SchemaRegistry, Connect, Airflow, Supervisor, Demo)
+    for service in (Postgres, Kafka, SchemaRegistry, Connect, Airflow, Supervisor, Api, Demo)
 }

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
 
 from penstock.location import Location, readable, scan
 
@@ -22,6 +23,10 @@ _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 
 
+@overload
+def commit_file(path: Path, version: int) -> Path: ...
+@overload
+def commit_file(path: Location, version: int) -> Location: ...
 def commit_file(path: Location, version: int) -> Location:
     return path / "_delta_log" / f"{version:020d}.json"
 

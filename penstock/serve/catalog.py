@@ -22,13 +22,17 @@ from penstock.serve import moments
 if TYPE_CHECKING:
     from penstock.settings import Settings
 
-__all__ = ["LAYERS", "Catalog", "TableRef"]
+__all__ = ["LAYERS", "Catalog", "TableRef", "UnknownTable"]
 
 # The same rules as penstock.model.names, repeated because importing the model costs a tenth of
 # `penstock query`'s start-up; a test holds the two equal. Marts are made by dbt (docs/marts.md): to
 # read them is all this is for.
 LAYERS = ("bronze", "silver", "gold", "quarantine", "late", "outcomes", "quality", "marts")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+
+
+class UnknownTable(UsageError):
+    """There is no such table, or nothing in it yet."""
 
 
 @dataclass(frozen=True, order=True)
@@ -108,7 +112,7 @@ class Catalog:
         if moment.state != "live":
             revision = self._revision_in(ref.label, moment.state) or ""
             if not revision:
-                raise UsageError(
+                raise UnknownTable(
                     f"{ref.label} has no {moment.state} revision.",
                     remedy="See `penstock releases`.",
                 )
@@ -116,7 +120,7 @@ class Catalog:
 
     def no_data(self, ref: TableRef) -> UsageError:
         """What to say of a table that is declared but has never been written."""
-        return UsageError(
+        return UnknownTable(
             f"{ref.label} is declared, no data yet: nothing has been committed to it.",
             remedy="See what feeds it with `penstock status`, or wait with "
             f"`penstock tail {ref.label}`.",
@@ -126,14 +130,14 @@ class Catalog:
         typed = ".".join(parts)
         message = f"there is no table named {typed!r}."
         if not self._refs:
-            return UsageError(
+            return UnknownTable(
                 f"{message} This stack has no tables yet ({self._warehouse.parent}).",
                 remedy="Run `penstock up` first.",
             )
         close = self._closest(parts)
         if close:
-            return UsageError(message, remedy=f"Did you mean {' or '.join(close)}?")
-        return UsageError(message, remedy='List the tables: penstock query "SHOW TABLES".')
+            return UnknownTable(message, remedy=f"Did you mean {' or '.join(close)}?")
+        return UnknownTable(message, remedy='List the tables: penstock query "SHOW TABLES".')
 
     def _closest(self, parts: Sequence[str]) -> list[str]:
         """Labels alike, counting a right table name under a wrong or missing layer as closest."""

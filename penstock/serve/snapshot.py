@@ -41,6 +41,7 @@ __all__ = [
     "literal",
     "local_path",
     "open_snapshot",
+    "refuse_features",
     "scan_sql",
 ]
 
@@ -173,12 +174,24 @@ def _unreadable(ref: TableRef, error: Exception) -> PenstockError:
 
 
 def _check_protocol(ref: TableRef, table: Any) -> None:
-    features = set(table.protocol().reader_features or ()) - _READER_FEATURES
-    if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
+    features, configuration = table.protocol().reader_features, table.metadata().configuration
+    refuse_features(ref.label, features or (), configuration)
+
+
+def refuse_features(
+    label: str, reader_features: Iterable[str], configuration: Mapping[str, str | None]
+) -> None:
+    """Better no answer than a wrong one.
+
+    Raises:
+        QueryRefused: the table uses a Delta feature this reader would misread.
+    """
+    features = set(reader_features) - _READER_FEATURES
+    if configuration.get("delta.columnMapping.mode", "none") != "none":
         features.add("columnMapping")
     if features:
         raise QueryRefused(
-            f"{ref.label} uses Delta features this reader does not know: "
+            f"{label} uses Delta features this reader does not know: "
             f"{', '.join(sorted(features))}.",
             remedy="Read it with Spark (docs/reading.md).",
         )
@@ -269,22 +282,28 @@ def literal(text: str | None) -> str:
     return "NULL" if text is None else "'" + text.replace("'", "''") + "'"
 
 
-def scan_sql(columns: Sequence[Column], parts: Sequence[Part], variable: str) -> str:
+def scan_sql(
+    columns: Sequence[Column], parts: Sequence[Part], variable: str, *, places: str = ""
+) -> str:
     """A SELECT over ``parts``, whose file lists are in the DuckDB variable ``variable``.
 
     The lists go in by variable, not as text: 5,000 paths parse ten times slower as literals.
+    ``places`` is put behind the columns: where a row lies, as the parquet reader names it.
     """
     if not parts:
         nulls = ", ".join(f"NULL::{c.type} AS {identifier(c.name)}" for c in columns)
         return f"SELECT {nulls} WHERE false"
     return " UNION ALL ".join(
-        _branch(columns, part.values, f"getvariable({literal(variable)})[{number}]")
+        _branch(columns, part.values, f"getvariable({literal(variable)})[{number}]", places)
         for number, part in enumerate(parts, start=1)
     )
 
 
-def _branch(columns: Sequence[Column], values: Mapping[str, str | None], files: str) -> str:
-    shown = (f"{_expression(column, values)} AS {identifier(column.name)}" for column in columns)
+def _branch(
+    columns: Sequence[Column], values: Mapping[str, str | None], files: str, places: str
+) -> str:
+    shown = [f"{_expression(column, values)} AS {identifier(column.name)}" for column in columns]
+    shown += [places] if places else []
     entries = ", ".join(_schema_entry(c) for c in columns if not c.partition)
     schema = f", schema = MAP {{{entries}}}" if entries else ""
     source = f"read_parquet({files}, hive_partitioning = false{schema})"

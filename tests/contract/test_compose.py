@@ -42,7 +42,7 @@ IMAGES = {  # service -> image and the version of infra/platform.toml it must ha
     "registry": ("apicurio/apicurio-registry", "apicurio"),
     "connect": ("quay.io/debezium/connect", "debezium"),
 }
-PYTHON = ("airflow", "supervisor", "demo")
+PYTHON = ("airflow", "supervisor", "api", "demo")
 ADDED = {"clickhouse"}  # embedded, it is a library: test_compose_shared.py
 # Where the jars that we fetch are in the images.
 LIBRARIES = {"kafka": "/opt/kafka/libs", "connect": "/kafka/libs", "registry": "/deployments"}
@@ -363,6 +363,7 @@ def test_a_service_can_read_only_its_own_secrets(written: Settings, spec: Platfo
                     "postgres-analyst", "connect-rest", "clickhouse-penstock"},
         "supervisor": {"kafka-supervisor", "postgres-penstock", "postgres-analyst",
                        "connect-rest"},
+        "api": {"api-bearer", "postgres-penstock"},
         "demo": {"kafka-demo-producer"},
     }  # fmt: skip
     for name in spec.services:
@@ -371,6 +372,24 @@ def test_a_service_can_read_only_its_own_secrets(written: Settings, spec: Platfo
         everything = "".join(path.read_text() for path in paths)
         holds = {s for s in secret_names(spec) if written.secret(s) in everything}
         assert holds == allowed[name], name
+
+
+def test_a_service_that_only_reads_finds_the_tables_in_the_supervisors_volume(
+    file: Compose, settings: Settings, tmp_path: Path
+) -> None:
+    """Not at its own home: there it would take the supervisor's secrets for its own."""
+    (home,) = [target for source, target in mounts(file["services"]["api"]) if source == "home"]
+    assert home == f"/penstock/{compose.SHARED}:ro"
+    shared = tmp_path / "shared"
+    (shared / "warehouse" / "gold").mkdir(parents=True)
+    settings.home.mkdir()
+    for _ in range(2):  # a container may start again
+        compose._read_tables_from(settings, shared)
+    assert (settings.warehouse / "gold").is_dir()
+    assert not settings.manifest.exists()  # the supervisor has yet to write it
+    (shared / "manifest.json").write_text("{}")
+    assert settings.manifest.read_text() == "{}"
+    assert {path.name for path in settings.home.iterdir()} == {"warehouse", "manifest.json"}
 
 
 def test_the_secrets_step_makes_them_without_starting_anything(
