@@ -18,9 +18,14 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
+from penstock.errors import EnvironmentProblem
+
 __all__ = ["ErrorsFile", "Record", "kind_of"]
 
 Headers = Sequence[tuple[str, bytes | None]]
+
+# More than this is no accident any more; a program that goes on sending would fill the disk.
+_MOST_BYTES = 1_073_741_824
 
 # What may have reached the log although no acknowledgement came back.
 _UNSURE = {
@@ -66,8 +71,9 @@ def kind_of(error: KafkaError) -> str:
 class ErrorsFile:
     """The file of one producer, or of several."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, most_bytes: int = _MOST_BYTES) -> None:
         self.path = path
+        self._most_bytes = most_bytes
 
     def keep(self, record: Record, error: KafkaError) -> None:
         """Add a record and why it failed."""
@@ -115,13 +121,23 @@ class ErrorsFile:
         return aside
 
     def _append(self, line: str) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-        handle = os.open(self.path, flags, 0o600)
         try:
-            os.write(handle, line.encode())
-        finally:
-            os.close(handle)
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            with os.fdopen(handle, "ab", buffering=0) as file:
+                full = file.tell() > self._most_bytes
+                if not full:
+                    file.write(line.encode())
+        except OSError as error:
+            raise self._unkept(str(error)) from None
+        if full:
+            raise self._unkept(f"it has more than {self._most_bytes} bytes already")
+
+    def _unkept(self, why: str) -> EnvironmentProblem:
+        return EnvironmentProblem(
+            f"a record that was not delivered cannot be kept in {self.path} either: {why}.",
+            remedy="Make room, or send what is there again (`resend`), before you send more.",
+        )
 
 
 def _text(value: bytes | None) -> str | None:

@@ -62,10 +62,9 @@ class GroupConsumer:
         chosen = consumer_options(settings, user, group, options)
         self.kafka = Consumer(chosen)
         self.max_poll_seconds = int(chosen["max.poll.interval.ms"]) / 1000
-        self._incremental = (
-            chosen["partition.assignment.strategy"] == "cooperative-sticky"
-            or chosen.get("group.protocol") == "consumer"
-        )
+        # Java's new protocol has no strategy of the client's, and is always cooperative.
+        strategy = chosen.get("partition.assignment.strategy", "cooperative-sticky")
+        self._incremental = strategy == "cooperative-sticky"
         self._start = start
         self._told = (on_assigned, on_revoked, on_lost)
         self._commits = Commits(

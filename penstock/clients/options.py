@@ -72,21 +72,26 @@ def consumer_options(
     settings: Settings, user: str, group: str, options: Options | None = None
 ) -> dict[str, Any]:
     """Settings of a consumer that commits what was done, when it was done."""
-    return {
+    chosen = {
         **client_options(settings, user),
         "group.id": group,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         # A group that is new reads what is there; `latest` would miss what came before it joined.
         "auto.offset.reset": "earliest",
-        # A rebalance takes away only what another member gets; the rest is read on meanwhile.
-        "partition.assignment.strategy": "cooperative-sticky",
         "isolation.level": "read_committed",
         "max.poll.interval.ms": 300_000,
-        "session.timeout.ms": 15_000,  # how long the partitions of a killed member lie idle
-        "heartbeat.interval.ms": 3_000,
         "fetch.message.max.bytes": MAX_RECORD_BYTES,
         "reconnect.backoff.max.ms": 1000,
         "topic.metadata.refresh.interval.ms": 30_000,  # how soon a regex finds a new topic
         "logger": _LOG,
-    } | dict(options or {})
+    }
+    changed = dict(options or {})
+    if changed.get("group.protocol") != "consumer":  # there the broker decides these
+        chosen |= {
+            # A rebalance takes away only what another member gets; the rest is read on meanwhile.
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": 15_000,  # how long the partitions of a killed member lie idle
+            "heartbeat.interval.ms": 3_000,
+        }
+    return chosen | changed
