@@ -39,7 +39,7 @@ e2e: setup  ## the whole platform, end to end
 	@$(PYTEST) tests/e2e $(ARGS)
 
 chaos: setup  ## kill things under load, lose nothing
-	@$(PYTEST) tests/chaos $(ARGS)
+	@$(PYTEST) tests/chaos tests/integration/clients/test_killed.py $(ARGS)
 
 security: setup  ## who may do what, and where secrets are not
 	@$(PYTEST) tests/security $(ARGS)

@@ -12,9 +12,8 @@ import datetime as dt
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError
 
@@ -49,9 +48,8 @@ _AGAIN = _UNSURE | {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What was given to a producer."""
+class Record(NamedTuple):
+    """What was given to a producer. A tuple, because one is made for every record sent."""
 
     topic: str
     value: bytes | None

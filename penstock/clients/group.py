@@ -19,8 +19,8 @@ from concurrent.futures import Future, wait
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from penstock.clients.commits import Commits, Partition
-from penstock.clients.options import Options, consumer_options
-from penstock.clients.places import Start, lag
+from penstock.clients.options import Options, consumer_options, opened
+from penstock.clients.places import Start, lag, seek
 from penstock.clients.reading import Reading, next_offset, partition_of
 from penstock.errors import ServiceFailed, UsageError
 from penstock.settings import Settings
@@ -60,7 +60,7 @@ class GroupConsumer:
         options: Options | None = None,
     ) -> None:
         chosen = consumer_options(settings, user, group, options)
-        self.kafka = Consumer(chosen)
+        self.kafka = opened(Consumer, chosen)
         self.max_poll_seconds = int(chosen["max.poll.interval.ms"]) / 1000
         # Java's new protocol has no strategy of the client's, and is always cooperative.
         strategy = chosen.get("partition.assignment.strategy", "cooperative-sticky")
@@ -71,6 +71,7 @@ class GroupConsumer:
             group, lambda offsets: self.kafka.commit(offsets=offsets, asynchronous=False)
         )
         self._reading = Reading(self.kafka)
+        self._mine: set[Partition] = set()
         # Offsets of the next record to read: done, and done with a commit perhaps under way.
         self._done: dict[Partition, int] = {}
         self._sent: dict[Partition, int] = {}
@@ -90,7 +91,9 @@ class GroupConsumer:
                 "records were asked for within a transaction.",
                 remedy="Read before it begins: partitions may change hands while reading.",
             )
-        messages = self._reading.take(most, timeout)
+        taken = self._reading.take(most, timeout)
+        # A partition may go while records of it are being taken: the next owner reads those.
+        messages = [message for message in taken if partition_of(message) in self._mine]
         for message in messages:
             name, offset = partition_of(message), next_offset(message)
             first, _ = self._seen.setdefault(name, (offset, offset))
@@ -144,7 +147,7 @@ class GroupConsumer:
         for part in self.kafka.assignment():
             name = (part.topic, part.partition)
             if name in self._base:
-                self.kafka.seek(TopicPartition(*name, self._base[name]))
+                seek(self.kafka, TopicPartition(*name, self._base[name]))
 
     # --- rebalances -------------------------------------------------------------------------------
     def _assign(self, kafka: Consumer, partitions: list[TopicPartition]) -> None:
@@ -156,6 +159,7 @@ class GroupConsumer:
             kafka.incremental_assign(placed)
         else:
             kafka.assign(placed)
+        self._mine |= set(names)
         if self._busy is not None:
             kafka.pause(partitions)
 
@@ -182,6 +186,7 @@ class GroupConsumer:
     def _give_up(self, kafka: Consumer, partitions: list[TopicPartition]) -> None:
         names = _names(partitions)
         self._settled(names)
+        self._mine -= set(names)
         for name in names:
             self._seen.pop(name, None)
             self._base.pop(name, None)

@@ -8,9 +8,12 @@ librdkafka does not log it, and nothing here does.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
+from confluent_kafka import KafkaException
+
+from penstock.errors import UsageError
 from penstock.runtime.kafka import MAX_RECORD_BYTES, client_options
 from penstock.settings import Settings
 
@@ -19,10 +22,12 @@ __all__ = [
     "TRANSACTION_SECONDS",
     "Options",
     "consumer_options",
+    "opened",
     "producer_options",
 ]
 
 Options = Mapping[str, Any]
+Client = TypeVar("Client")
 
 # How long a record is tried. Our broker is back 5 to 20 s after a kill -9 on two busy cores; a
 # restart of a machine takes minutes. Whatever is not delivered by then goes to the errors file.
@@ -91,7 +96,20 @@ def consumer_options(
         chosen |= {
             # A rebalance takes away only what another member gets; the rest is read on meanwhile.
             "partition.assignment.strategy": "cooperative-sticky",
-            "session.timeout.ms": 15_000,  # how long the partitions of a killed member lie idle
+            # How long the partitions of a killed member lie idle. Less than a broker needs to come
+            # back would make every restart of it a loss of all partitions.
+            "session.timeout.ms": 45_000,
             "heartbeat.interval.ms": 3_000,
         }
     return chosen | changed
+
+
+def opened(make: Callable[[dict[str, Any]], Client], options: dict[str, Any]) -> Client:
+    """A client with these settings, or what is wrong with them."""
+    try:
+        return make(options)
+    except KafkaException as error:
+        raise UsageError(
+            f"librdkafka does not take these options: {error.args[0].str()}.",
+            remedy="Its CONFIGURATION.md lists what there is.",
+        ) from None

@@ -17,7 +17,7 @@ from confluent_kafka import (
 from penstock.clients.commits import Partition
 from penstock.errors import ServiceFailed
 
-__all__ = ["Start", "at_offsets", "at_time", "lag", "seek_to_time"]
+__all__ = ["Start", "at_offsets", "at_time", "lag", "seek", "seek_to_time"]
 
 # Given partitions that were just assigned, says where each begins: the same ones, with offsets.
 Start = Callable[[Consumer, list[TopicPartition]], list[TopicPartition]]
@@ -53,7 +53,7 @@ def seek_to_time(kafka: Consumer, when: dt.datetime) -> dict[Partition, int]:
     """Move every assigned partition to the first record of that time or later, or to its end."""
     found = _offsets_at(kafka, kafka.assignment(), when)
     for part in found:
-        _seek(kafka, part)
+        seek(kafka, part)
     return {(part.topic, part.partition): part.offset for part in found}
 
 
@@ -76,7 +76,7 @@ def _offsets_at(
     return found
 
 
-def _seek(kafka: Consumer, part: TopicPartition) -> None:
+def seek(kafka: Consumer, part: TopicPartition) -> None:
     """Seek, once the partition has begun to be fetched; before that librdkafka refuses."""
     deadline = time.monotonic() + _TIMEOUT
     while True:

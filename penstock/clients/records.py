@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from penstock.clients.errors_file import ErrorsFile, Record, kind_of
-from penstock.clients.options import Options, producer_options
+from penstock.clients.options import Options, opened, producer_options
 from penstock.clients.partition import Partitioner
 from penstock.clients.transaction import Transactions
 from penstock.errors import DeliveryFailed, ProducerUnusable, ServiceFailed, UsageError
@@ -67,7 +67,7 @@ class RecordProducer:
         chosen = producer_options(
             settings, user, transactional_id=transactional_id, options=options
         )
-        self.kafka = Producer({"error_cb": self._noticed, **chosen})
+        self.kafka = opened(Producer, {"error_cb": self._noticed, **chosen})
         self._transactions = Transactions(self.kafka, transactional_id)
 
     # --- sending ----------------------------------------------------------------------------------
@@ -125,9 +125,10 @@ class RecordProducer:
         return Record(topic, value, key, headers, stamp, partition)
 
     def _hand_over(self, record: Record, answered: OnDelivery) -> None:
-        deadline = time.monotonic() + self._buffer_wait
+        deadline: float | None = None
         while True:
-            self._refuse_if_fatal()
+            if self._fatal is not None:
+                raise _unusable(self._fatal)
             try:
                 self.kafka.produce(
                     record.topic,
@@ -135,15 +136,17 @@ class RecordProducer:
                     record.key,
                     partition=record.partition,
                     timestamp=record.timestamp,
-                    headers=list(record.headers),
+                    headers=[*record.headers] or None,
                     on_delivery=answered,
                 )
+                break
             except BufferError:
+                deadline = deadline or time.monotonic() + self._buffer_wait
                 self._wait_for_room(record, deadline)
             except KafkaException as error:
-                raise self._refused(record, error.args[0]) from None
-            else:
-                break
+                self._noticed(error.args[0])
+                if self._fatal is None:
+                    raise _undelivered(record, error.args[0]) from None
         self.kafka.poll(0)
 
     def _wait_for_room(self, record: Record, deadline: float) -> None:
@@ -189,24 +192,6 @@ class RecordProducer:
         if error.fatal():
             self._fatal = error
 
-    def _refuse_if_fatal(self) -> None:
-        if self._fatal is not None:
-            raise ProducerUnusable(
-                f"this producer is done for: {self._fatal.str()} ({self._fatal.name()}).",
-                remedy="Make a new one. Fenced means that another runs under the same "
-                "transactional id: only one of the two may.",
-            )
-
-    def _refused(self, record: Record, error: KafkaError) -> DeliveryFailed | ProducerUnusable:
-        """Why librdkafka would not even take it."""
-        if error.fatal():
-            self._fatal = error
-            try:
-                self._refuse_if_fatal()
-            except ProducerUnusable as unusable:
-                return unusable
-        return _undelivered(record, error)
-
     def _silent(self, topic: str, error: KafkaError) -> ServiceFailed:
         return ServiceFailed(
             f"Kafka at {self._bootstrap} does not tell about topic {topic}: {error.str()}.",
@@ -223,7 +208,7 @@ class RecordProducer:
         return int(self.kafka.flush(timeout)) + self.failed
 
     def close(self, timeout: float = 30.0) -> int:
-        """Flush; what is still waiting then is kept in the errors file. Returns `failed`."""
+        """Flush; what still waits then goes to the errors file. Returns how many failed in all."""
         if self.kafka.flush(timeout):
             self.kafka.purge()
             self.kafka.flush(1.0)
@@ -236,24 +221,25 @@ class RecordProducer:
         self.close()
 
     def resend(self, timeout: float = 60.0) -> int:
-        """Send what the errors file holds; returns how many. Failures are kept anew.
+        """Send what the errors file holds; returns how many were delivered. The rest is kept anew.
 
         In the order they failed, which is not always the order they were sent in; a line marked
-        ``perhaps_written`` may thereby be in the topic twice.
+        ``perhaps_written`` may thereby be in the topic twice, and so may all of them if the program
+        is killed meanwhile.
         """
+        if self._transactions.named:
+            raise UsageError(
+                "a producer with a transactional id does not send records again by itself.",
+                remedy="Use one without, on the same errors file.",
+            )
         aside = self.errors.set_aside()
-        count = 0
+        before, count = self.failed, 0
         for record in aside.records():
             self._hand_over(record, partial(self._settled, record, None))
             count += 1
-        if self.kafka.flush(timeout):
-            raise ServiceFailed(
-                f"{len(self.kafka)} of {count} records are still not acknowledged after {timeout} "
-                f"s by {self._bootstrap}.",
-                remedy=f"They stay in {aside.path}; run resend again when the broker answers.",
-            )
+        self.close(timeout)
         aside.path.unlink(missing_ok=True)
-        return count
+        return count - (self.failed - before)
 
     # --- transactions -----------------------------------------------------------------------------
     def transaction(self, consumer: GroupConsumer | None = None) -> AbstractContextManager[None]:
@@ -268,6 +254,14 @@ class RecordProducer:
                 remedy='Make it with transactional_id="app-…", a name of its own.',
             )
         return self._transactions.within(consumer)
+
+
+def _unusable(error: KafkaError) -> ProducerUnusable:
+    return ProducerUnusable(
+        f"this producer is done for: {error.str()} ({error.name()}).",
+        remedy="Make a new one. Fenced means that another runs under the same transactional id: "
+        "only one of the two may.",
+    )
 
 
 def _undelivered(record: Record, error: KafkaError) -> DeliveryFailed:

@@ -2,9 +2,9 @@
 
 **Why.** Results written here and offsets committed there can be parted by a crash: rows twice, or
 never. In one commit they cannot. **How it works.** Every commit carries, per partition, a txn
-action with the offset of the next record; a reader begins there, and a commit is made only if the
-table still stands where its rows begin. Rows that are in already are left out, so a record that is
-read twice, by this process or by one that was thought dead, counts once. A recreated topic has
+action with the offset of the next record; a reader begins there. Rows that are in already are left
+out, and a commit is made only if nobody moved those offsets meanwhile, so a record that is read
+twice, by this process or by one that was thought dead, counts once. A recreated topic has
 another id and so another position. **What it does not do.** Share a table with Penstock's own
 tables: those are written by the supervisor.
 """
@@ -51,7 +51,7 @@ class ResultsTable:
         self.path = path
         self._schema = schema
         self._name = name
-        self._admin = AdminClient(client_options(settings, user))
+        self._admin = AdminClient(client_options(settings, user) | {"log_level": 0})
         self._ids: dict[str, str] = {}
 
     def start(self, kafka: Consumer, partitions: list[Place]) -> list[Place]:

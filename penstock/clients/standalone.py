@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
 from penstock.clients.commits import Partition
-from penstock.clients.options import Options, consumer_options
+from penstock.clients.options import Options, consumer_options, opened
 from penstock.clients.places import Start, lag
 from penstock.clients.reading import Reading
 from penstock.errors import ServiceFailed
@@ -42,7 +42,7 @@ class StandaloneConsumer:
         look_every: float = 30.0,
         options: Options | None = None,
     ) -> None:
-        self.kafka = Consumer(consumer_options(settings, user, name, options))
+        self.kafka = opened(Consumer, consumer_options(settings, user, name, options))
         self._bootstrap = settings.kafka_bootstrap
         self._topics = list(topics)
         self._reading = Reading(self.kafka)

@@ -15,6 +15,15 @@ from deltalake import DeltaTable
 from penstock.settings import Settings
 
 pytestmark = pytest.mark.platform
+_SAID = (
+    "\ndelivered: ",
+    "waited for",
+    "not delivered: 1 ['TOPIC_AUTHORIZATION_FAILED']",
+    "not delivered: 0",
+    "mine now:",
+    "working on",
+    "new records:",
+)
 _BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
@@ -27,8 +36,7 @@ def test_the_page(project, at, read_all, monkeypatch, capsys):
             told.start()
         exec(compile(block, "docs/clients.md", "exec"), names)
     said = capsys.readouterr().out
-    for line in ("\ndelivered: ", "not delivered: 1 ['TOPIC_AUTHORIZATION_FAILED']",
-                 "not delivered: 0", "waited for", "mine now:", "working on", "new records:"):  # fmt: skip
+    for line in _SAID:
         assert line in f"\n{said}", line
     orders = [message.value() for message in read_all("app.orders")]
     assert sorted(orders) == sorted([b"1", b"2", b"3", *[b"5"] * 4, b"6", b'{"id":"7"}'])

@@ -114,7 +114,7 @@ def test_told_to_stop_it_finishes_and_leaves(at, topic, group, send, members, tm
     with GroupConsumer(at, group, [topic], user="app") as other:
         while not other.kafka.assignment():
             other.consume(1, 0.1)
-    assert time.monotonic() - began < 12, "a member that left is not waited for (15 s)"
+    assert time.monotonic() - began < 30, "a member that left is not waited for (45 s)"
 
 
 def kill_broker(stack: Stack) -> float:
@@ -127,6 +127,7 @@ def kill_broker(stack: Stack) -> float:
     return time.monotonic() - began
 
 
+@pytest.mark.slow
 def test_retries_outlast_a_killed_broker(stack, at, topic, make_topic, group, read_all, capsys):
     """One producer sends, one sends in transactions, one member reads; then the broker dies."""
     transacted = make_topic(2)
@@ -166,7 +167,7 @@ def test_retries_outlast_a_killed_broker(stack, at, topic, make_topic, group, re
 
     def read() -> None:
         with GroupConsumer(at, group, [topic], user="app") as consumer:
-            while not stopping.is_set() or len(seen) < len(acked):
+            while not stopping.is_set() or len(set(seen)) < len(acked):
                 messages = consumer.consume(500, 0.2)
                 seen.extend(int(message.value()) for message in messages)
                 consumer.done(messages)

@@ -233,6 +233,7 @@ def test_a_lone_reader_notices_new_partitions(at, admin, make_topic, group, send
 IMPATIENT = {"max.poll.interval.ms": 6000, "session.timeout.ms": 6000}
 
 
+@pytest.mark.slow
 def test_work_may_take_longer_than_the_poll_interval(at, make_topic, group, send, committed):
     topic = make_topic(1)
     send(topic, 10)

@@ -9,6 +9,7 @@ import time
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from penstock.clients import commits as module
 from penstock.clients.commits import Commits
 from penstock.errors import ServiceFailed
 from tests.live import wait_for
@@ -111,10 +112,12 @@ def test_whoever_waits_is_told_of_what_does_not_pass(broker, commits):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_at_random(broker, commits, seed):
+def test_at_random(broker, commits, seed, monkeypatch):
+    monkeypatch.setattr(module, "_PAUSE", 0.002)
     dice = random.Random(seed)
     asked = {}
     for number in range(300):
+        time.sleep(dice.random() * 0.003)
         broker.failures = [KafkaError._TRANSPORT] * (dice.random() < 0.3)
         asked = asked | {dice.choice((P, Q)): number}
         if dice.random() < 0.05:

@@ -81,3 +81,10 @@ def test_defaults_lose_nothing_and_can_be_changed(settings):
     theirs = consumer_options(settings, "u", "g", {"partition.assignment.strategy": "range"})
     assert theirs["enable.auto.commit"] is False
     assert theirs["partition.assignment.strategy"] == "range"
+
+
+def test_an_option_that_does_not_exist_is_named(settings):
+    write_private(settings.home / "secrets" / "kafka-u", "pass")
+    with pytest.raises(UsageError, match=r"lingr\.ms") as refused:
+        RecordProducer(settings, user="u", options={"lingr.ms": 5})
+    assert "pass" not in str(refused.value)
