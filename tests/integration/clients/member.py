@@ -35,6 +35,7 @@ def results(settings: Settings, topic: str, group: str, where: str, stopping: St
             messages = consumer.consume(50, 0.2)
             if messages:
                 table.append(messages, rows)
+                time.sleep(0.05)  # so that there is a middle to be killed in
 
 
 def copy(settings: Settings, topic: str, group: str, where: str, stopping: Stopping) -> None:

@@ -17,6 +17,7 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.clients import GroupConsumer, RecordProducer
+from penstock.errors import TransactionAborted
 from penstock.platform.stack import Stack
 from tests.live import wait_for
 
@@ -156,12 +157,16 @@ def test_retries_outlast_a_killed_broker(stack, at, topic, make_topic, group, re
         producer = RecordProducer(at, user="app", transactional_id=group)
         number = 0
         while not stopping.is_set():
-            with producer.transaction():
-                for offset in range(20):
-                    producer.send(transacted, b"%d" % (number + offset))
+            try:
+                with producer.transaction():
+                    for offset in range(20):
+                        producer.send(transacted, b"%d" % (number + offset))
+            except TransactionAborted:  # the broker took too long: do it again
+                sent["aborted"] += 1
+                continue
             number += 20
-            time.sleep(0.05)
-        sent["transacted"] = number
+            sent["transacted"] = number
+            time.sleep(0.02)
 
     seen: list[int] = []
 
@@ -187,10 +192,12 @@ def test_retries_outlast_a_killed_broker(stack, at, topic, make_topic, group, re
     ]
     for thread in threads:
         thread.start()
-    wait_for("traffic", lambda: len(seen) > 500, 60)
+    wait_for("traffic", lambda: len(seen) > 500 and sent["transacted"] > 100, 60)
     away = kill_broker(stack)
-    then = len(acked)
-    wait_for("traffic again", lambda: len(acked) > then + 500, 60)
+    then, whole = len(acked), sent["transacted"]
+    wait_for(
+        "traffic again", lambda: len(acked) > then + 500 and sent["transacted"] > whole + 100, 90
+    )
     stopping.set()
     threads[0].join(60)
     assert plain.close(60) == 0
