@@ -41,7 +41,7 @@ e2e: setup  ## the whole platform, end to end
 	@$(PYTEST) tests/e2e $(ARGS)
 
 chaos: setup  ## kill things under load, lose nothing
-	@$(PYTEST) tests/chaos $(ARGS)
+	@$(PYTEST) tests/chaos tests/integration/clients/test_killed.py $(ARGS)
 
 cluster: setup  ## streams, a swap and a backfill on a Spark master; a worker is lost
 	@$(PYTEST) tests/integration/test_cluster_flow.py $(ARGS)

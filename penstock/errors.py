@@ -10,14 +10,18 @@ __all__ = [
     "in_a_line",
     "ContractBroken",
     "DefinitionError",
+    "DeliveryFailed",
     "EnvironmentProblem",
     "ForeignCommit",
     "LeaseLost",
     "NotRunning",
     "PenstockError",
+    "PositionLost",
+    "ProducerUnusable",
     "QualityFailed",
     "QueryRefused",
     "ServiceFailed",
+    "TransactionAborted",
     "TransformError",
     "UsageError",
 ]
@@ -101,6 +105,30 @@ class QualityFailed(PenstockError):
     """A blocking check of a table failed, or could not be made."""
 
     exit_code = 13
+
+
+class DeliveryFailed(PenstockError):
+    """The broker did not take a record; its sender keeps it, mends it or sends it again."""
+
+    exit_code = 14
+
+
+class TransactionAborted(PenstockError):
+    """Nothing of a transaction counts; whoever began it does its work once more."""
+
+    exit_code = 15
+
+
+class ProducerUnusable(PenstockError):
+    """This producer can send nothing more: another has its name, or its numbering broke."""
+
+    exit_code = 16
+
+
+class PositionLost(PenstockError):
+    """A reader's place in a topic is gone; somebody must say from where it goes on."""
+
+    exit_code = 17
 
 
 def in_a_line(error: BaseException, most: int = 500) -> str:

@@ -1,1 +1,27 @@
-"""For programs that feed Penstock."""
+"""For programs that write to Kafka and read from it. One page tells all: docs/clients.md."""
+
+from penstock.clients.group import GroupConsumer
+from penstock.clients.partition import OwnPartition, murmur2
+from penstock.clients.places import at_offsets, at_time, lag, seek_to_time
+from penstock.clients.producer import StreamProducer
+from penstock.clients.records import RecordProducer
+from penstock.clients.results import ResultsTable
+from penstock.clients.standalone import StandaloneConsumer
+from penstock.clients.stopping import Stopping
+from penstock.clients.work import work
+
+__all__ = [
+    "GroupConsumer",
+    "OwnPartition",
+    "RecordProducer",
+    "ResultsTable",
+    "StandaloneConsumer",
+    "Stopping",
+    "StreamProducer",
+    "at_offsets",
+    "at_time",
+    "lag",
+    "murmur2",
+    "seek_to_time",
+    "work",
+]

@@ -31,6 +31,7 @@ __all__ = [
     "Action",
     "DeltaLog",
     "LEASE",
+    "append_at",
     "append_shared",
     "commit_metadata",
     "metadata_action",
@@ -202,6 +203,33 @@ def append_shared(path: Location, adds: Iterable[Action], info: Mapping[str, Any
             return log._put(actions, {}, info)
         except AlreadyExistsError:
             log.version += 1
+
+
+def append_at(
+    path: Path,
+    adds: Iterable[Action],
+    positions: Mapping[str, tuple[int | None, int]],
+    info: Mapping[str, Any],
+) -> int | None:
+    """Append rows, and how far their input was read, as one commit; the version it became.
+
+    ``positions`` holds for each txn id where the rows begin and end. None, and nothing is written,
+    when one of them is not where the rows begin any more: somebody else has those rows in. For a
+    table without a holder, like ``append_shared``.
+    """
+    actions = list(adds)
+    while True:
+        log = DeltaLog(path, token=0)
+        if log.txn(LEASE):
+            raise LeaseLost(
+                f"{path.parent.name}/{path.name} has a holder; only that one may write."
+            )
+        if any(log.txn(app) != begin for app, (begin, _) in positions.items()):
+            return None
+        try:
+            return log._put(actions, {app: end for app, (_, end) in positions.items()}, info)
+        except AlreadyExistsError:
+            continue  # others committed: are the positions still the same?
 
 
 def _commit_path(version: int) -> str:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import argparse
 import random
-import signal
 import sys
 import threading
 import time
 from collections.abc import Sequence
 
-from penstock.clients.producer import StreamProducer
+from penstock.clients import Stopping, StreamProducer
 from penstock.model import Stream
 from penstock.settings import Settings
 from spark_jobs.bronze.clicks import CLICKS
@@ -35,9 +34,11 @@ _TIER_EVERY = 20.0  # seconds between changes of the users' tiers: often enough 
 
 def main() -> int:
     options = _options()
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
+    with Stopping() as stopping:
+        return _run(options, stopping)
+
+
+def _run(options: argparse.Namespace, stopping: Stopping) -> int:
     settings = Settings.load()
     producers = {
         stream.name.name: StreamProducer(settings, stream, user="demo-producer")
@@ -57,7 +58,7 @@ def main() -> int:
     if not producers:
         stopping.wait(options.seconds or None)
     stopping.set()
-    return 1 if sum(producer.flush() for producer in producers.values()) else 0
+    return 1 if sum(producer.close(2.0) for producer in producers.values()) else 0
 
 
 def _options() -> argparse.Namespace:

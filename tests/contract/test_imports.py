@@ -20,6 +20,7 @@ FORBIDDEN = {
     "penstock/lineage": ("platform", "cli", "airflow", "session", "testing", "marts"),
     "penstock/export": ("reprocess", "platform", "cli", "airflow", "session", "testing",
                         "runtime.supervisor", "marts"),
+    "penstock/clients": ("reprocess", "platform", "cli", "airflow", "session", "testing", "marts"),
     "penstock/serve": ("runtime.supervisor", "platform", "cli", "airflow", "session", "marts"),
     "penstock/platform": ("cli", "airflow", "session", "marts", "metastore"),
     "penstock/airflow": ("cli", "platform", "session", "marts"),

@@ -129,12 +129,14 @@ ATTEMPTS: dict[str, Attempt] = {
     "read trades": _consume("trades", "penstock-"),
     "read users": _consume("shop.public.users", "penstock-"),
     "read trades in a foreign group": _consume("trades", "somebody-"),
+    "read trades as app-": _consume("trades", "app-"),
     "read trades in connect's group": _consume("trades", "connect-"),
     "see the end of trades": _end_offset("trades"),
     "see the end of connect-configs": _end_offset("connect-configs"),
     "transact as demo-": _transact("demo-"),
     "transact as connect-": _transact("connect-"),
     "transact as penstock-": _transact("penstock-"),
+    "transact as app-": _transact("app-"),
     "create a topic": _create_topic,
     "change a topic": _change_topic,
 }
@@ -148,6 +150,7 @@ MAY: dict[str, set[str]] = {
         "see the end of connect-configs",
         "transact as connect-",
     },
+    "app": {"read trades as app-", "see the end of trades", "transact as app-"},
     "watch": {"see the end of trades"},
 }
 

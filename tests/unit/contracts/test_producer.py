@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from penstock.clients import producer as module
+from penstock.clients import records
 from penstock.clients.encode import encoder
 from penstock.errors import ContractBroken, DefinitionError
 from penstock.model import (
@@ -120,15 +121,15 @@ def test_wrong_types_are_named(changed, said):
 
 
 @pytest.fixture
-def producing(monkeypatch):
+def producing(monkeypatch, settings):
     """A producer of a stream with everything but the broker and the registry."""
     sent = create_autospec(Producer, instance=True)
-    monkeypatch.setattr(module, "Producer", lambda options: sent)
-    monkeypatch.setattr(module, "client_options", lambda settings, user: {})
+    monkeypatch.setattr(records, "Producer", lambda options: sent)
+    monkeypatch.setattr(records, "producer_options", lambda *args, **kwargs: {})
     monkeypatch.setattr(module, "ensure_subjects", lambda settings, streams: {"x-value": 7})
 
     def make(*args, **kwargs):
-        return module.StreamProducer(None, declared(*args, **kwargs), user="u"), sent
+        return module.StreamProducer(settings, declared(*args, **kwargs), user="u"), sent
 
     return make
 
