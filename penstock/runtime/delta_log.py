@@ -206,7 +206,7 @@ def append_shared(path: Location, adds: Iterable[Action], info: Mapping[str, Any
 
 
 def append_at(
-    path: Path,
+    path: Location,
     adds: Iterable[Action],
     positions: Mapping[str, tuple[int | None, int]],
     info: Mapping[str, Any],
