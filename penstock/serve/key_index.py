@@ -1,8 +1,9 @@
 """Which files may hold a key: a sorted array of hashes per file, made when first needed.
 
 Purpose: bounds leave out files by range. A table whose files all span all keys (upserts by a random
-id) would still be read whole for one row; 400 files cost half a second. The hashes of a file's keys
-cost 8 bytes a row and are searched in microseconds.
+id) would still be read whole for one row: on a busy 2-core machine DuckDB took 0.1 to 0.5 s for 400
+files of 2,500 rows, and 2 ms for one. The hashes of a file's keys cost 8 bytes a row; to search
+those of 400 files took 2.3 ms there.
 
 How it works: files never change, so their hashes are made once, by the engine that will compare the
 key. A hash says "perhaps here" or "certainly not here"; the file has the last word.

@@ -6,7 +6,7 @@ from any number of threads.
 How it works: the table's log is held in memory and followed (``live_log``), so a commit or a
 promote is seen by the next question. Its statistics leave out files by range, hashes of keys leave
 out the rest of them where a single row is meant (``key_index``), and DuckDB reads the row groups
-that remain of the one or two files left. Measured: `tests/bench/get.py`.
+that remain of the one or two files left. `tests/bench/get.py` measures it.
 
 What it does not do: take SQL. Names come from the manifest and the schema, values are bound, and
 the engine may open nothing outside the warehouse.
