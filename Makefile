@@ -48,7 +48,7 @@ cluster: setup  ## streams, a swap and a backfill on a Spark master; a worker is
 
 s3: setup  ## a stack with its tables on a real S3 server, killed and changed (10 minutes)
 	@$(PYTEST) tests/unit/test_location.py tests/unit/test_location_story.py \
-	  tests/parity/test_object_store.py tests/integration/test_object_store.py $(ARGS)
+	  tests/parity/test_store_kinds.py tests/integration/test_object_store.py $(ARGS)
 
 security: setup  ## who may do what, and where secrets are not
 	@$(PYTEST) tests/security $(ARGS)
