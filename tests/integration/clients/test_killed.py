@@ -132,7 +132,7 @@ def kill_broker(stack: Stack) -> float:
 def test_retries_outlast_a_killed_broker(stack, at, topic, make_topic, group, read_all, capsys):
     """One producer sends, one sends in transactions, one member reads; then the broker dies."""
     transacted = make_topic(2)
-    stopping = threading.Event()
+    stopping, settled = threading.Event(), threading.Event()
     sent = Counter()
     acked: list[int] = []
     slowest = [0.0]
@@ -172,7 +172,7 @@ def test_retries_outlast_a_killed_broker(stack, at, topic, make_topic, group, re
 
     def read() -> None:
         with GroupConsumer(at, group, [topic], user="app") as consumer:
-            while not stopping.is_set() or len(set(seen)) < len(acked):
+            while not settled.is_set() or len(set(seen)) < len(acked):
                 messages = consumer.consume(500, 0.2)
                 seen.extend(int(message.value()) for message in messages)
                 consumer.done(messages)
@@ -201,6 +201,7 @@ def test_retries_outlast_a_killed_broker(stack, at, topic, make_topic, group, re
     stopping.set()
     threads[0].join(60)
     assert plain.close(60) == 0
+    settled.set()
     for thread in threads:
         thread.join(60)
     assert failures == []
