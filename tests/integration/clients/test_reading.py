@@ -121,7 +121,7 @@ def test_a_member_joins_and_leaves_and_nothing_is_read_twice(at, topic, group, s
     "options",
     [
         {"partition.assignment.strategy": "range"},
-        {"partition.assignment.strategy": "roundrobin"},
+        pytest.param({"partition.assignment.strategy": "roundrobin"}, marks=pytest.mark.slow),
         pytest.param({"group.protocol": "consumer"}, marks=pytest.mark.slow),
     ],
     ids=lambda options: next(iter(options.values())),
