@@ -87,6 +87,8 @@ def consumer_options(
         "isolation.level": "read_committed",
         "max.poll.interval.ms": 300_000,
         "fetch.message.max.bytes": MAX_RECORD_BYTES,
+        # Whatever else is asked of a broker waits behind a fetch: seeks, lag, a pause.
+        "fetch.wait.max.ms": 100,
         "reconnect.backoff.max.ms": 1000,
         "topic.metadata.refresh.interval.ms": 30_000,  # how soon a regex finds a new topic
         "logger": _LOG,

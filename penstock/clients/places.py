@@ -23,6 +23,7 @@ __all__ = ["Start", "at_offsets", "at_time", "lag", "seek", "seek_to_time"]
 Start = Callable[[Consumer, list[TopicPartition]], list[TopicPartition]]
 
 _TIMEOUT = 30.0
+_LAST, _FIRST = -1, -2  # as Kafka's protocol names the ends when offsets are asked for by time
 
 
 def at_time(when: dt.datetime) -> Start:
@@ -93,15 +94,25 @@ def lag(kafka: Consumer) -> dict[Partition, int]:
 
     Offsets, not records: transactions and compaction take some that nobody will ever read.
     """
-    behind = {}
     assigned = kafka.assignment()
-    committed = {(p.topic, p.partition): p for p in kafka.committed(assigned, timeout=_TIMEOUT)}
-    for part in kafka.position(assigned):
-        name = (part.topic, part.partition)
-        first, end = kafka.get_watermark_offsets(part, timeout=_TIMEOUT)
-        read = part.offset if part.offset >= 0 else committed[name].offset
-        behind[name] = end - max(read, first)
-    return behind
+    read = {(p.topic, p.partition): p.offset for p in kafka.position(assigned)}
+    unread = [part for part in assigned if read[part.topic, part.partition] < 0]
+    if unread:
+        first = _ends(kafka, unread, _FIRST)
+        for part in kafka.committed(unread, timeout=_TIMEOUT):
+            name = (part.topic, part.partition)
+            read[name] = max(part.offset, first[name])
+    return {name: end - read[name] for name, end in _ends(kafka, assigned, _LAST).items()}
+
+
+def _ends(kafka: Consumer, partitions: list[TopicPartition], which: int) -> dict[Partition, int]:
+    """One question for all: each would wait behind the fetch that is under way."""
+    asked = [TopicPartition(part.topic, part.partition, which) for part in partitions]
+    try:
+        found = kafka.offsets_for_times(asked, timeout=_TIMEOUT)
+    except KafkaException as error:
+        raise _unanswered("the ends of partitions", error.args[0]) from None
+    return {(part.topic, part.partition): part.offset for part in found}
 
 
 def _unanswered(what: str, error: KafkaError) -> ServiceFailed:

@@ -27,12 +27,15 @@ class Transactions:
         self.named = name is not None
         self._kafka = kafka
         self._name = name
-        self._began = False
+        if self.named:
+            # At once, not with the first transaction: it fences an older producer of this name and
+            # ends what that one left open, and until then no reader of its group gets its offsets.
+            self._insist("begin", lambda: kafka.init_transactions(_ATTEMPT))
 
     @contextmanager
     def within(self, consumer: GroupConsumer | None) -> Iterator[None]:
         """Commit at the end of the block; abort if it, or the commit, fails."""
-        self._begin()
+        self._insist("begin", self._kafka.begin_transaction)
         try:
             with _reading_nothing(consumer):
                 yield
@@ -50,12 +53,6 @@ class Transactions:
             raise
         if consumer is not None:
             consumer.committed_elsewhere()
-
-    def _begin(self) -> None:
-        if not self._began:  # fences an older producer of this name and ends what it left open
-            self._insist("begin", lambda: self._kafka.init_transactions(_ATTEMPT))
-            self._began = True
-        self._insist("begin", self._kafka.begin_transaction)
 
     def _add(self, consumer: GroupConsumer) -> None:
         offsets = consumer.done_offsets()

@@ -21,7 +21,7 @@ from penstock.errors import TransactionAborted
 from penstock.platform.stack import Stack
 from tests.live import wait_for
 
-pytestmark = pytest.mark.platform
+pytestmark = [pytest.mark.platform, pytest.mark.slow]
 MEMBER = Path(__file__).with_name("member.py")
 
 
@@ -68,7 +68,6 @@ def rows_in(path: Path) -> int:
     return table_at(path).num_rows
 
 
-@pytest.mark.slow
 def test_results_and_offsets_survive_a_killed_reader(at, topic, group, send, members, tmp_path):
     path = tmp_path / "results"
     send(topic, 2000)
@@ -85,7 +84,6 @@ def test_results_and_offsets_survive_a_killed_reader(at, topic, group, send, mem
     assert len(places) == 2000
 
 
-@pytest.mark.slow
 def test_a_killed_transaction_is_nobodys(
     at, topic, make_topic, group, send, members, read_all, committed
 ):
@@ -128,11 +126,10 @@ def kill_broker(stack: Stack) -> float:
     return time.monotonic() - began
 
 
-@pytest.mark.slow
 def test_retries_outlast_a_killed_broker(stack, at, topic, make_topic, group, read_all, capsys):
     """One producer sends, one sends in transactions, one member reads; then the broker dies."""
     transacted = make_topic(2)
-    stopping = threading.Event()
+    stopping, settled = threading.Event(), threading.Event()
     sent = Counter()
     acked: list[int] = []
     slowest = [0.0]
@@ -172,7 +169,7 @@ def test_retries_outlast_a_killed_broker(stack, at, topic, make_topic, group, re
 
     def read() -> None:
         with GroupConsumer(at, group, [topic], user="app") as consumer:
-            while not stopping.is_set() or len(set(seen)) < len(acked):
+            while not settled.is_set() or len(set(seen)) < len(acked):
                 messages = consumer.consume(500, 0.2)
                 seen.extend(int(message.value()) for message in messages)
                 consumer.done(messages)
@@ -201,6 +198,7 @@ def test_retries_outlast_a_killed_broker(stack, at, topic, make_topic, group, re
     stopping.set()
     threads[0].join(60)
     assert plain.close(60) == 0
+    settled.set()
     for thread in threads:
         thread.join(60)
     assert failures == []
