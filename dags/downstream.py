@@ -75,7 +75,9 @@ def marts() -> None:
         from penstock.airflow.operations import built_marts
 
         context = get_current_context()
-        return built_marts(context, context["params"]["models"] or (), docs=True)
+        # With what they are made of: on a fresh stack nothing of it is there yet.
+        chosen = [f"+{name}" for name in context["params"]["models"] or ()]
+        return built_marts(context, chosen, docs=True)
 
     run()
 

@@ -171,11 +171,11 @@ def built_marts(context: Context, names: Sequence[str] = (), *, docs: bool = Fal
 
 
 def marts_over(context: Context, tables: Sequence[str]) -> Any:
-    """The marts that are made from these tables, and what is made from those; docs too."""
+    """The marts that are made from these tables, with all else they are made of; docs too."""
     read = [name for name in tables if name in mart_sources(known())]
     if not read:
         raise AirflowSkipException(f"no mart is made from {', '.join(tables)}")
-    return built_marts(context, [f"source:{name}+" for name in read], docs=True)
+    return built_marts(context, [f"@source:{name}" for name in read], docs=True)
 
 
 # --- schedules ------------------------------------------------------------------------------------
