@@ -229,7 +229,7 @@ def _welcome(stack: Stack, names: list[str], seconds: float) -> None:
     click.echo(f"  {'Tables':<28} {settings.warehouse}")
     if "airflow" in names:
         click.echo(f"  {'Data Docs, dbt docs, reports':<28} {settings.airflow_url}/penstock/")
-        click.echo("\nQuality, exports and marts run by themselves, first in a minute or two.")
+        click.echo("\nQuality, exports and marts run by themselves; `status` lists what they made.")
     click.echo("\nTry:")
     me = _typed_as()
     newest = "select * from gold.stock_stats order by window_start desc limit 5"
