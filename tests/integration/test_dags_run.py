@@ -89,10 +89,9 @@ class World:
         """What the DuckDB file claims to hold of the table, and how many rows it has."""
         file = self.settings.home / "export" / "duckdb" / "live.duckdb"
         with duckdb.connect(str(file), read_only=True) as duck:
-            rows = duck.sql(f"select count(*) from {GOLD}").fetchone()[0]
-            claim = duck.sql(
-                "select delta_version, rows from penstock.exports where table_name = ?",
-                params=[GOLD],
+            (rows,) = duck.execute(f"select count(*) from {GOLD}").fetchone()
+            claim = duck.execute(
+                "select delta_version, rows from penstock.exports where table_name = ?", [GOLD]
             ).fetchone()
         return {"version": claim[0], "claimed": claim[1], "rows": rows}
 
