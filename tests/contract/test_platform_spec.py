@@ -33,7 +33,8 @@ def test_jars_have_the_versions_of_the_platform(project: Path, spec: PlatformSpe
 def test_every_locked_jar_is_pinned_by_hash_and_none_that_spark_has_itself(project: Path) -> None:
     lines = (project / "infra" / "jars" / "jars.lock").read_text().splitlines()
     assert all(
-        re.fullmatch(r"[0-9a-f]{64}  (spark|kafka|debezium|apicurio)/\S+", li) for li in lines
+        re.fullmatch(r"[0-9a-f]{64}  (spark|kafka|debezium|apicurio|s3proxy|s3a)/\S+", li)
+        for li in lines
     )
     ours = [line.split("/")[1] for line in lines if "  spark/" in line]
     own = ("hadoop", "log4j", "slf4j", "scala-library", "jackson", "parquet", "zstd", "lz4",
