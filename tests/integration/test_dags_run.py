@@ -191,6 +191,7 @@ def test_marts_and_their_docs_are_built_by_one_task(world: World, airflow: Runne
     assert f"({world.settings.airflow_url}/penstock/sites/dbt/index.html)" in told["note"]
 
 
+@pytest.mark.slow  # seven runs of DAGs, one after the other
 def test_a_blocking_failure_stops_readers_and_never_the_stream(
     world: World, airflow: Runner
 ) -> None:
