@@ -38,7 +38,7 @@ lock: setup  ## pin what requirements.in and infra/jars/ivy.xml ask for; review 
 	@$(BIN)/python -m penstock.platform.jars --lock
 
 e2e: setup  ## the whole platform, end to end
-	@$(PYTEST) tests/e2e $(ARGS)
+	@$(PYTEST) tests/e2e tests/integration/test_dags_run.py $(ARGS)
 
 chaos: setup  ## kill things under load, lose nothing
 	@$(PYTEST) tests/chaos tests/integration/clients/test_killed.py $(ARGS)
