@@ -102,14 +102,7 @@ def build_session(
     _set_environment(spark, given)
     scratch = claim_scratch(settings.run / "spark")
     conf = _CONF | (_NAMED if metastore else {})
-    conf |= {
-        "spark.driver.memory": memory,
-        "spark.local.dir": str(scratch),
-        "spark.sql.warehouse.dir": str(settings.home / "spark-warehouse"),
-        "spark.ui.enabled": str(ui).lower(),
-        "spark.ui.showConsoleProgress": str(not quiet).lower(),
-        "spark.ui.port": str(settings.port("spark-ui")),
-    }
+    conf |= _own_conf(settings, scratch, memory=memory, ui=ui, quiet=quiet)
     conf |= given if spark.is_local else cluster.executor_conf(spark, given, jars)
     conf |= {
         "spark.driver.extraClassPath": ":".join(class_path),
@@ -127,6 +120,20 @@ def build_session(
         with names.one_at_a_time(settings):
             session.sql("SHOW DATABASES").collect()
     return session
+
+
+def _own_conf(
+    settings: Settings, scratch: Path, *, memory: str, ui: bool, quiet: bool
+) -> dict[str, str]:
+    """What differs from stack to stack and from session to session."""
+    return {
+        "spark.driver.memory": memory,
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(settings.home / "spark-warehouse"),
+        "spark.ui.enabled": str(ui).lower(),
+        "spark.ui.showConsoleProgress": str(not quiet).lower(),
+        "spark.ui.port": str(settings.port("spark-ui")),
+    }
 
 
 def _jars(settings: Settings) -> list[str]:

@@ -146,10 +146,9 @@ def test_of_many_who_create_a_file_at_once_exactly_one_does(place: Location):
             assert (place / "_delta_log" / f"{number}.json").read_text() == str(me) * 500
 
 
+@pytest.mark.parametrize("place", ["s3"], indirect=True)  # a disk answers
 def test_a_writer_whose_answer_got_lost_finds_its_own_commit(place: Location, monkeypatch):
     """The store has it, the client was told of an error: it must not take itself for a stranger."""
-    if not isinstance(place, Remote):
-        pytest.skip("a disk answers")
     import obstore
 
     put = obstore.put
@@ -168,9 +167,8 @@ def test_a_writer_whose_answer_got_lost_finds_its_own_commit(place: Location, mo
         creator(place)("b.json", b"mine")
 
 
+@pytest.mark.parametrize("place", ["s3"], indirect=True)  # a disk keeps its promise
 def test_a_store_is_tried_before_anything_is_written(place: Location, monkeypatch):
-    if not isinstance(place, Remote):
-        pytest.skip("a disk keeps its promise")
     place.bucket.require_creating()
     assert list(walk(place)) == []
     import obstore
@@ -197,10 +195,9 @@ def test_lineage_names_a_table_by_its_store(place: Location):
         assert (namespace, name) == ("file", str(place / "gold" / "t"))
 
 
+@pytest.mark.parametrize("place", ["s3"], indirect=True)  # a disk answers
 def test_a_commit_that_was_in_doubt_is_not_taken_for_a_strangers(table: Location, monkeypatch):
     """The store was gone for long: whoever wrote begins again, with what is there."""
-    if not isinstance(table, Remote):
-        pytest.skip("a disk answers")
     log, create = DeltaLog.take(table, 1), buckets.Bucket.create
 
     def cut_off(self, key: str, body: bytes) -> None:
@@ -302,14 +299,15 @@ def test_a_log_is_checkpointed_cleaned_up_and_vacuumed(table: Location):
     assert read(table) == list(range(12))
 
 
+@pytest.mark.parametrize(
+    "place", ["s3"], indirect=True
+)  # on a disk one goes after the other: tests/unit/maintain
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("step", [0, 1, 2])
 def test_a_cleanup_that_was_cut_short_leaves_a_log_that_begins_later(
     table: Location, monkeypatch, step: int, first: int
 ):
     """In an object store many go at once, in no order: here only every second one did."""
-    if not isinstance(table, Remote):
-        pytest.skip("on a disk one goes after the other: tests/unit/maintain")
     log, calls = DeltaLog.take(table, 1), iter(range(9))
     for number in range(12):
         append(log, number)
