@@ -117,9 +117,32 @@ def _register_stored(
         if has is None or not has.is_table or Path(has.location) != Path(path):
             if has is not None:
                 _drop(session, label, has)
-            session.sql(f"CREATE TABLE {label} USING DELTA LOCATION {_text(path)}")
+            _name(session, label, path)
             done.changed.append(label)
         done.tables.append(label)
+
+
+def _name(session: SparkSession, label: str, path: str) -> None:
+    """An external Delta table, straight into the catalog.
+
+    CREATE TABLE would first compute the table's whole state from its log, in Spark jobs that take a
+    second or two a table, and then store none of it: a Delta table has its columns in its log.
+    """
+    state, kinds = session._jsparkSession.sessionState(), session._jvm.org.apache.spark.sql.catalyst
+    of, some = kinds.catalog, session._jvm.scala.Option.apply
+    storage = of.CatalogStorageFormat.empty()
+    kept = [getattr(storage, f"copy$default${n}")() for n in range(2, 7)]
+    place = of.CatalogUtils.stringToURI(path)
+    usual = [getattr(of.CatalogTable, f"apply$default${n}")() for n in range(6, 22)]
+    entry = of.CatalogTable(
+        state.sqlParser().parseTableIdentifier(label),
+        of.CatalogTableType.EXTERNAL(),
+        storage.copy(some(place), *kept),
+        session._jvm.org.apache.spark.sql.types.StructType(),
+        some("delta"),
+        *usual,
+    )
+    state.catalog().createTable(entry, False, False)
 
 
 def _stand_in(
@@ -144,8 +167,3 @@ def _nothing(columns: Columns) -> str:
 
 def _drop(session: SparkSession, label: str, has: _Known) -> None:
     session.sql(f"DROP {'TABLE' if has.is_table else 'VIEW'} IF EXISTS {label}")
-
-
-def _text(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"

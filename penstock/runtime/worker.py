@@ -236,7 +236,9 @@ class FollowWorker(Worker):
     """Runs one follower, carries out what is asked of it, and wakes those who read its table.
 
     Args:
-        every: how long new input may wait; None: until it is asked for.
+        every: how long new input may wait; None: until it is asked for. It is counted from the
+            last round that took something in: a table that found nothing goes as soon as its input
+            commits, so that waits along a chain of tables do not add up.
         turns: taken with the others that may wait.
 
     ``share`` is how much of the time it may work while it has a long way to go; 0: it stands.
@@ -262,6 +264,7 @@ class FollowWorker(Worker):
         self._follower: Follower | None = None
         self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
         self._began = 0.0  # the batch in hand
+        self._rounds, self._busy = 0, 0.0  # those that took something in, and their seconds
         self._broke_off = False
 
     def order(self, order: Order) -> None:
@@ -281,14 +284,13 @@ class FollowWorker(Worker):
                 if now >= tidy:
                     tidy = now + _TIDY
                     expire(follower, dt.datetime.now(dt.UTC))
-                if self.every is not None and now >= due:
+                if self.every is not None and now >= due and self._advance(follower):
                     due = now + self.every.total_seconds()
-                    self._advance(follower)
                 if self._broke_off:  # there is more, and no reason to wait for it
                     self._broke_off, due = False, 0.0
                     continue
-                pause = _IDLE if not self.every else max(0.0, due - time.monotonic())
-                self._awake.wait(pause)
+                left = due - time.monotonic()
+                self._awake.wait(left if left > 0 else self._idle())
                 self._awake.clear()
         except duckdb.Error:
             follower.forget_copies()  # a damaged copy would fail for ever
@@ -305,16 +307,25 @@ class FollowWorker(Worker):
         self._broke_off = self._stopping.is_set() or not self._orders.empty() or self.share == 0
         return not self._broke_off
 
-    def _advance(self, follower: Follower) -> None:
+    def _idle(self) -> float:
+        """How long to sleep if nobody wakes it."""
+        return max(_IDLE, self.every.total_seconds()) if self.every else _IDLE
+
+    def _advance(self, follower: Follower) -> bool:
+        """Take in what is new; was there anything?"""
         if self.share == 0:
             self._stopping.wait(_IDLE)
-            return
+            return False
         self._began = time.monotonic()
         with self._turns.one() if self._turns is not None and self.every else nullcontext():
+            begun = time.monotonic()
             moved = not self._stopping.is_set() and follower.advance()
         if moved:
+            self._rounds += 1
+            self._busy += time.monotonic() - begun
             self._moved()
             self._on_commit()
+        return moved
 
     def _obey(self, follower: Follower) -> None:
         while not self._orders.empty():
@@ -341,4 +352,5 @@ class FollowWorker(Worker):
         return self._follower.context if self._follower is not None else None
 
     def details(self) -> dict[str, Any]:
-        return self._follower.status() if self._follower is not None else {}
+        told = self._follower.status() if self._follower is not None else {}
+        return {**told, "rounds": self._rounds, "busy_seconds": round(self._busy, 3)}
