@@ -63,6 +63,7 @@ _CONF = {
 _NAMED = {"spark.sql.catalogImplementation": "hive"}
 
 _QUIET = Path(__file__).with_name("quiet.properties")
+_SERVICE = Path(__file__).with_name("service.properties")
 
 
 def build_session(
@@ -102,7 +103,7 @@ def build_session(
     _set_environment(spark, given)
     scratch = claim_scratch(settings.run / "spark")
     conf = _CONF | (_NAMED if metastore else {})
-    conf |= _own_conf(settings, scratch, memory=memory, ui=ui, quiet=quiet)
+    conf |= _own_conf(settings, scratch, memory=memory, ui=ui)
     conf |= given if spark.is_local else cluster.executor_conf(spark, given, jars)
     conf |= {
         "spark.driver.extraClassPath": ":".join(class_path),
@@ -122,16 +123,14 @@ def build_session(
     return session
 
 
-def _own_conf(
-    settings: Settings, scratch: Path, *, memory: str, ui: bool, quiet: bool
-) -> dict[str, str]:
+def _own_conf(settings: Settings, scratch: Path, *, memory: str, ui: bool) -> dict[str, str]:
     """What differs from stack to stack and from session to session."""
     return {
         "spark.driver.memory": memory,
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(settings.home / "spark-warehouse"),
         "spark.ui.enabled": str(ui).lower(),
-        "spark.ui.showConsoleProgress": str(not quiet).lower(),
+        "spark.ui.showConsoleProgress": "false",  # a bar redrawn for ever is no use in a log
         "spark.ui.port": str(settings.port("spark-ui")),
     }
 
@@ -164,7 +163,7 @@ def _java_options(scratch: Path, *, quiet: bool) -> str:
             "-Xss4m",
             # Hadoop forks a process to set permissions; this is the cheap way to fork a big JVM.
             "-Djdk.lang.Process.launchMechanism=VFORK",
-            *([f"-Dlog4j2.configurationFile={_QUIET}"] if quiet else []),
+            f"-Dlog4j2.configurationFile={_QUIET if quiet else _SERVICE}",
         ]
     )
 

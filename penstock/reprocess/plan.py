@@ -21,8 +21,9 @@ from penstock.model.catalog import Catalog
 from penstock.model.names import TableName
 from penstock.reprocess.comparison import column_diff
 from penstock.reprocess.history import how_built
-from penstock.runtime.bundle import Bundle
-from penstock.runtime.register import Analysed, analyse, fingerprint_of
+from penstock.runtime.analysis import Analysed, analyse, analysed_bundle
+from penstock.runtime.bundle import Bundle, tree_address
+from penstock.runtime.register import fingerprint_of
 from penstock.runtime.registry import Registry, Revision, State
 from penstock.runtime.staging import How
 from penstock.runtime.writer import live_path, revision_path
@@ -147,7 +148,7 @@ def build_plan(
     session: SparkSession, settings: Settings, registry: Registry, table: str | None = None
 ) -> Plan:
     """Compare the working tree with what is live."""
-    found = analyse(session, Bundle(settings.project, settings.jobs).catalog())
+    found = _tree(session, settings)
     live = {r.table: r for r in registry.revisions(states=(State.LIVE,))}
     changed = [
         name
@@ -159,6 +160,14 @@ def build_plan(
     rest = [str(n) for n in found.catalog.order() if n not in changed and n in found.revisions]
     broken = [f"{b.what}: {b.reason}" for b in found.broken]
     return Plan(changes, rest, broken, found)
+
+
+def _tree(session: SparkSession, settings: Settings) -> Analysed:
+    """What the working tree declares; if it was stored as it is, that was worked out already."""
+    address = tree_address(settings.project, settings.jobs)
+    if (settings.bundles / address).is_dir():
+        return analysed_bundle(session, settings, address)
+    return analyse(session, Bundle(settings.project, settings.jobs).catalog())
 
 
 def _change(

@@ -25,11 +25,12 @@ from penstock.reprocess.history import HistoryBuilder, Pinned, Progress, how_bui
 from penstock.reprocess.plan import selection
 from penstock.reprocess.status import Status, statuses
 from penstock.runtime import heartbeat
+from penstock.runtime.analysis import Analysed, analysed_bundle
 from penstock.runtime.build import arrow_fields
 from penstock.runtime.bundle import Bundle, store_bundle
 from penstock.runtime.compute import BROKEN_TRANSFORM
 from penstock.runtime.history import Workshop
-from penstock.runtime.register import Analysed, analyse, declared_of, fingerprint_of
+from penstock.runtime.register import declared_of, fingerprint_of
 from penstock.runtime.registry import Registry, Revision, State
 from penstock.runtime.staging import Build, Candidate, How, Staging
 from penstock.runtime.times import EPOCH, moment
@@ -134,8 +135,8 @@ class Stager:
 
     def _tree(self, table: str | None) -> _Tree:
         address = store_bundle(self.settings.project, self.settings.jobs, self.settings.bundles)
-        catalog = Bundle(self.settings.bundles / address, self.settings.jobs).catalog()
-        found = analyse(self.session, catalog)
+        found = analysed_bundle(self.session, self.settings, address)
+        catalog = found.catalog
         live = {r.table: r for r in self.registry.revisions(states=(State.LIVE,))}
         changed = [
             name

@@ -32,7 +32,7 @@ from penstock.model.catalog import Broken, Catalog
 from penstock.model.definition import Table
 from penstock.model.stream import Stream
 
-__all__ = ["Bundle", "store_bundle"]
+__all__ = ["Bundle", "store_bundle", "tree_address"]
 
 _SUFFIXES = {".py", ".avsc", ".sql", ".json", ".desc"}
 
@@ -50,6 +50,11 @@ def _address(root: Path, package: str, lock: Path) -> str:
     for path in _files(root, package):
         digest.update(str(path).encode() + b"\0" + (root / path).read_bytes() + b"\0")
     return digest.hexdigest()[:16]
+
+
+def tree_address(project: Path, package: str) -> str:
+    """The address the tree would be stored under, as it is now; nothing is stored."""
+    return _address(project, package, project / "requirements.lock")
 
 
 def store_bundle(project: Path, package: str, bundles: Path) -> str:

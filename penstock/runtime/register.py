@@ -8,31 +8,20 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import DefinitionError, in_a_line
-from penstock.model.catalog import Broken, Catalog
 from penstock.model.definition import Table
-from penstock.model.kinds import Latest, Totals
 from penstock.model.names import TableName
-from penstock.runtime.batch import recompute, transform_inputs
-from penstock.runtime.build import changes, typed_input
-from penstock.runtime.bundle import Bundle, store_bundle
-from penstock.runtime.fingerprint import fingerprint
-from penstock.runtime.kind_checks import check_inputs, check_output
-from penstock.runtime.prepared import jobs_begun
+from penstock.runtime.analysis import Analysed, analysed_bundle
+from penstock.runtime.bundle import store_bundle
 from penstock.runtime.registry import Registry, Revision, State
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql import SparkSession
 
 __all__ = [
-    "Analysed",
-    "analyse",
     "declared_of",
     "fingerprint_of",
     "register",
@@ -41,85 +30,11 @@ __all__ = [
 ]
 
 
-@dataclass
-class Analysed:
-    """What the declarations come to: a fingerprint and a schema per sound table."""
-
-    catalog: Catalog
-    revisions: dict[TableName, str] = field(default_factory=dict)
-    schemas: dict[TableName, StructType] = field(default_factory=dict)
-    broken: list[Broken] = field(default_factory=list)
-
-
-def analyse(session: SparkSession, catalog: Catalog) -> Analysed:
-    """Plan every table over empty inputs; a table that cannot be planned disables itself."""
-    found = Analysed(catalog, broken=list(catalog.broken))
-    for name in catalog.order():
-        table = catalog.tables[name]
-        try:
-            revision, schema = _analysed(session, found, table)
-        except DefinitionError as error:
-            found.broken.append(Broken(str(name), str(error)))
-            continue
-        found.revisions[name] = revision
-        found.schemas[name] = schema
-    return found
-
-
-def _analysed(session: SparkSession, found: Analysed, table: Table) -> tuple[str, StructType]:
-    catalog = found.catalog
-    inputs = {arg: _empty_input(session, found, table, n) for arg, n in table.inputs.items()}
-    stream = catalog.stream_of(table)
-    changing = {
-        argument: changes(catalog, catalog.tables[name])
-        for argument, name in table.inputs.items()
-        if name in catalog.tables
-    }
-    check_inputs(table, inputs, decodes=stream is not None, changing=changing)
-    upstream = {str(n): found.revisions.get(n, "") for n in table.inputs.values()}
-    meaning = stream.describe() if stream else None
-    given = transform_inputs(table, inputs)
-    revision = fingerprint(table, given, upstream, meaning)
-    mapped = table(**given) if isinstance(table.kind, Totals | Latest) else None
-    out = _planned(table, inputs)
-    check_output(table, mapped, out)
-    return revision, out.schema
-
-
-def _planned(table: Table, inputs: dict[str, DataFrame]) -> DataFrame:
-    session = next(iter(inputs.values())).sparkSession
-    try:
-        with jobs_begun(session) as begun:
-            planned = recompute(table, inputs)
-        if begun():
-            raise DefinitionError(
-                f"{table.place}: {table.name} runs something while it is planned (count, collect, "
-                "toPandas, checkpoint, ...): a transform only describes what to compute."
-            )
-        return planned
-    except DefinitionError:
-        raise
-    except Exception as error:  # whatever it is, it is this table's alone
-        reason = in_a_line(error)
-        raise DefinitionError(f"{table.place}: {table.name} does not work: {reason}") from error
-
-
-def _empty_input(
-    session: SparkSession, found: Analysed, table: Table, name: TableName
-) -> DataFrame:
-    stream = found.catalog.streams.get(name)
-    if stream is not None:
-        return typed_input(session, stream)
-    if name not in found.schemas:
-        raise DefinitionError(f"{table.place}: {table.name} reads {name}, which is broken itself.")
-    return session.createDataFrame([], found.schemas[name])
-
-
 def register(session: SparkSession, settings: Settings, registry: Registry) -> Analysed:
     """Store the tree's code, give new tables their first live revision, write the manifest."""
     # Stored first, analysed from the store: an edit in between cannot make the two differ.
     address = store_bundle(settings.project, settings.jobs, settings.bundles)
-    found = analyse(session, Bundle(settings.bundles / address, settings.jobs).catalog())
+    found = analysed_bundle(session, settings, address)
     live = {r.table: r for r in registry.revisions(states=(State.LIVE,))}
     for name, revision in found.revisions.items():
         if str(name) in live:

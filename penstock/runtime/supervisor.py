@@ -22,8 +22,9 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from penstock.errors import NotRunning, PenstockError, ServiceFailed
+from penstock.runtime.analysis import Analysed
 from penstock.runtime.ends import finish_swaps
-from penstock.runtime.register import Analysed, register
+from penstock.runtime.register import register
 from penstock.runtime.registry import Registry
 from penstock.runtime.slots import SlotWatch
 from penstock.runtime.staging import Staging

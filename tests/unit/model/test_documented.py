@@ -106,7 +106,7 @@ def _imports_ours(line: str) -> bool:
 
 @pytest.mark.spark
 def test_what_is_documented_can_be_registered(spark, bikes, readme):
-    from penstock.runtime.register import analyse
+    from penstock.runtime.analysis import analyse
 
     for catalog in (bikes, Bundle(readme, "spark_jobs").catalog()):
         found = analyse(spark, catalog)
