@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from penstock.marts.places import LAYER
@@ -128,8 +128,9 @@ def _name(session: SparkSession, label: str, path: str) -> None:
     CREATE TABLE would first compute the table's whole state from its log, in Spark jobs that take a
     second or two a table, and then store none of it: a Delta table has its columns in its log.
     """
-    state, kinds = session._jsparkSession.sessionState(), session._jvm.org.apache.spark.sql.catalyst
-    of, some = kinds.catalog, session._jvm.scala.Option.apply
+    jvm: Any = session._jvm
+    state, some = session._jsparkSession.sessionState(), jvm.scala.Option.apply
+    of = jvm.org.apache.spark.sql.catalyst.catalog
     storage = of.CatalogStorageFormat.empty()
     kept = [getattr(storage, f"copy$default${n}")() for n in range(2, 7)]
     place = of.CatalogUtils.stringToURI(path)
@@ -138,7 +139,7 @@ def _name(session: SparkSession, label: str, path: str) -> None:
         state.sqlParser().parseTableIdentifier(label),
         of.CatalogTableType.EXTERNAL(),
         storage.copy(some(place), *kept),
-        session._jvm.org.apache.spark.sql.types.StructType(),
+        jvm.org.apache.spark.sql.types.StructType(),
         some("delta"),
         *usual,
     )
