@@ -159,19 +159,33 @@ class Frames:
         reader = self._duck.sql(
             f"select {', '.join(wanted) or '1 as one'} from ({sql})"  # noqa: S608
         ).to_arrow_reader(SLICE_ROWS)
-        done = 0
-        for batch in reader:
-            if batch.num_rows:
-                done += 1
-                yield _split(pa.Table.from_batches([batch]), columns, naming)
-        if not done:
-            yield _split(reader.schema.empty_table(), columns, naming)
+        for rows in _gathered(reader):
+            yield _split(rows, columns, naming)
 
     def _as_frame(self, name: str, alias: str) -> str:
         column = identifier(name)
         if self.types.get(name, "").startswith("DECIMAL"):
             column = f"cast({column} as double)"
         return f"{column} as {identifier(alias)}"
+
+
+def _gathered(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """Batches put together until they are a slice; one without rows if there are none.
+
+    A reader gives at least a batch per file, however many rows are asked for. A streamed table has
+    thousands of files of ten rows, and a verdict takes Great Expectations a tenth of a second.
+    """
+    held: list[pa.RecordBatch] = []
+    count, given = 0, False
+    for batch in reader:
+        if held and count + batch.num_rows > SLICE_ROWS:
+            yield pa.Table.from_batches(held)
+            held, count, given = [], 0, True
+        if batch.num_rows:
+            held.append(batch)
+            count += batch.num_rows
+    if held or not given:
+        yield pa.Table.from_batches(held, reader.schema)
 
 
 def _split(rows: pa.Table, columns: Sequence[str], naming: Sequence[str]) -> Slice:

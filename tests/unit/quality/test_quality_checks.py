@@ -77,6 +77,22 @@ S = suite("silver.numbers",
     )
 
 
+@pytest.mark.parametrize(
+    ("batches", "slices"),
+    [([10] * 1000, [10_000]), ([0, 700, 0, 900, 500, 1], [1600, 501]), ([0, 0], [0]), ([], [0])],
+)
+def test_small_files_are_judged_together(monkeypatch, batches, slices):
+    monkeypatch.setattr(frames, "SLICE_ROWS", 2048 if len(batches) < 100 else 250_000)
+    schema = pa.schema([("n", pa.int64())])
+    made, at = [], 0
+    for count in batches:
+        made.append(pa.record_batch([pa.array(range(at, at + count), pa.int64())], schema))
+        at += count
+    gathered = list(frames._gathered(pa.RecordBatchReader.from_batches(schema, made)))
+    assert [rows.num_rows for rows in gathered] == slices
+    assert pa.concat_tables(gathered)["n"].to_pylist() == list(range(at))
+
+
 def test_failing_rows_come_with_their_record(own):
     rows = numbers(9)
     rows[7]["v"] = -5
