@@ -15,10 +15,12 @@ from collections.abc import Sequence
 from penstock.clients import Stopping, StreamProducer
 from penstock.model import Stream
 from penstock.settings import Settings
+from spark_jobs.bronze.app_logs import APP_LOGS
 from spark_jobs.bronze.clicks import CLICKS
 from spark_jobs.bronze.readings import READINGS
 from spark_jobs.bronze.returns import RETURNS
 from spark_jobs.bronze.sales import SALES
+from spark_jobs.bronze.searches import SEARCHES
 from spark_jobs.bronze.shipments import SHIPMENTS
 from spark_jobs.bronze.trades import TRADES
 from spark_jobs.bronze.truck_positions import TRUCK_POSITIONS
@@ -28,6 +30,7 @@ from spark_jobs.demo.users import change_tier
 
 _BRONZE: tuple[Stream, ...] = (
     TRADES, READINGS, TRUCK_POSITIONS, CLICKS, SHIPMENTS, SALES, RETURNS,
+    SEARCHES, APP_LOGS,
 )  # fmt: skip
 _TIER_EVERY = 20.0  # seconds between changes of the users' tiers: often enough to see history
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from spark_jobs.demo.clicks import FLAWS as CLICK_FLAWS
 from spark_jobs.demo.clicks import clicks
 from spark_jobs.demo.event import Clock, Event, Flaws, Shares, disturbed, wall_clock
+from spark_jobs.demo.logs import FLAWS as LOG_FLAWS
+from spark_jobs.demo.logs import logs
 from spark_jobs.demo.readings import FLAWS as READING_FLAWS
 from spark_jobs.demo.readings import readings
 from spark_jobs.demo.shop import FLAWS as SHOP_FLAWS
@@ -36,13 +38,15 @@ class Source:
         return disturbed(self.make(dice, clock), dice, shares, self.flaws)
 
 
-# At 20 trades a second: 10 readings, 4 sightings, 4 clicks, 2 bookings of the shop.
+# At 20 trades a second: 10 readings, 4 sightings, 6 clicks and searches, 2 bookings of the shop,
+# 6 lines of logs.
 SOURCES = (
     Source(trades, 1.0, TRADE_FLAWS),
     Source(readings, 0.5, READING_FLAWS),
     Source(trucks, 0.2, TRUCK_FLAWS),
-    Source(clicks, 0.2, CLICK_FLAWS),
+    Source(clicks, 0.3, CLICK_FLAWS),
     Source(shop, 0.1, SHOP_FLAWS),
+    Source(logs, 0.3, LOG_FLAWS),
 )
 STREAMS = tuple(name for source in SOURCES for name in source.flaws)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from penstock.model.names import TableName
 from penstock.testing import Kit
-from tests.oracles import Row, markets, samples, sensors, shop, trucks, web
+from tests.oracles import Row, logs, markets, samples, sensors, shop, trucks, visits, web
 from tests.oracles.plans import agree, few
 from tests.oracles.wire import avro_bytes, json_bytes
 
@@ -29,6 +29,8 @@ CASES: dict[str, tuple[Callable, Callable]] = {
     "returns": (samples.returns, shop.silver_returns),
     "truck_positions": (samples.truck_positions, trucks.silver_truck_positions),
     "clicks": (samples.clicks, web.silver_clicks),
+    "searches": (samples.searches, visits.silver_searches),
+    "app_logs": (samples.app_logs, logs.silver_app_logs),
 }
 TAKEN_IN = samples.START + dt.timedelta(minutes=10)  # after every event time of the samples
 GARBAGE = b"\x07 nothing that anybody wrote"
@@ -47,7 +49,7 @@ def arrivals(draw: Any) -> tuple[random.Random, list[tuple[int, dt.datetime, boo
 
 def encoded(stream: Any, row: Row) -> bytes:
     fields = {name: value for name, value in row.items() if name != "event_time"}
-    if stream.name.name == "readings":
+    if stream.name.name in ("readings", "app_logs"):
         return json_bytes(fields)
     return avro_bytes(fields, dict(stream.contract.schema))
 

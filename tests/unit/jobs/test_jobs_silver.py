@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.oracles import in_order, markets, samples, sensors, shop, trucks, web
+from tests.oracles import in_order, logs, markets, samples, sensors, shop, trucks, visits, web
 from tests.oracles.shapes import TABLES, types
 
 pytestmark = pytest.mark.spark
@@ -19,6 +19,8 @@ CASES = {
     "returns": (samples.returns, shop.silver_returns),
     "truck_positions": (samples.truck_positions, trucks.silver_truck_positions),
     "clicks": (samples.clicks, web.silver_clicks),
+    "searches": (samples.searches, visits.silver_searches),
+    "app_logs": (samples.app_logs, logs.silver_app_logs),
 }
 
 
