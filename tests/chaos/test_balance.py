@@ -27,7 +27,7 @@ from penstock.platform.stack import Stack
 from penstock.runtime.registry import Registry
 from penstock.runtime.topics import KafkaTopics
 from tests.live import PROJECT, wait_for
-from tests.oracles import in_order, markets, sensors, shop, trucks, web
+from tests.oracles import Row, in_order, logs, markets, sensors, shop, trucks, visits, web
 
 pytestmark = [pytest.mark.platform, pytest.mark.slow, pytest.mark.timeout(5400)]
 
@@ -154,11 +154,34 @@ def _check_bronze(stack: Stack) -> None:
         assert set(places) == expected, f"{name}: what the broker has"
 
 
+def _stocks_and_visits(stack: Stack, silver: dict[str, list[Row]]) -> dict[str, list[Row]]:
+    """Tables over tables are recounted from what those hold."""
+    bars, views = rows(stack, "gold.stock_bars"), rows(stack, "gold.clicks_with_search")
+    return {
+        "gold.stock_bars": markets.stock_bars(
+            silver["trades"], watermark(stack, "gold.stock_bars")
+        ),
+        "gold.stock_daily": markets.stock_daily(bars),
+        "gold.top_stocks_daily": markets.top_stocks_daily(rows(stack, "gold.stock_daily")),
+        "gold.clicks_with_search": visits.clicks_with_search(
+            silver["clicks"], silver["searches"], watermark(stack, "gold.clicks_with_search")
+        ),
+        "gold.user_activity": visits.user_activity(views, silver["users"]),
+        "gold.page_stats": visits.page_stats(silver["clicks"]),
+        "gold.zip_stats": visits.zip_stats(rows(stack, "gold.clicks_enriched")),
+        "gold.result_clicks": visits.result_clicks(views),
+        "gold.query_top_results": visits.query_top_results(rows(stack, "gold.result_clicks")),
+        "gold.error_events": logs.error_events(silver["app_logs"]),
+        "gold.other_events": logs.other_events(silver["app_logs"]),
+        "gold.word_counts": logs.word_counts(silver["app_logs"]),
+    }
+
+
 def _check_tables(stack: Stack) -> None:
     silver = {
         name: rows(stack, f"silver.{name}")
         for name in ("shipments", "sales", "returns", "truck_positions", "clicks", "users",
-                     "trades", "readings", "truck_loads")
+                     "trades", "readings", "truck_loads", "searches", "app_logs")
     }  # fmt: skip
     expected = {
         "gold.inventory": shop.inventory(silver["shipments"], silver["sales"], silver["returns"]),
@@ -170,6 +193,7 @@ def _check_tables(stack: Stack) -> None:
             silver["trades"], watermark(stack, "gold.stock_stats")
         ),
         "gold.sensor_5m": sensors.sensor_5m(silver["readings"], watermark(stack, "gold.sensor_5m")),
+        **_stocks_and_visits(stack, silver),
     }
     expected["gold.inventory_by_model"] = shop.inventory_by_model(rows(stack, "gold.inventory"))
     for table, wanted in expected.items():

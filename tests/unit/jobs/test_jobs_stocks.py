@@ -73,8 +73,8 @@ def test_a_trading_day_begins_at_six_in_the_evening_in_new_york(table, frame):
         dt.datetime(2026, 3, 8, 22, 0, tzinfo=dt.UTC): dt.date(2026, 3, 9),
     }
     minute = dt.timedelta(minutes=1)
-    moments = {at: day for at, day in begins.items()}
-    moments |= {at - minute: day - dt.timedelta(days=1) for at, day in begins.items()}
+    eves = {at - minute: day - dt.timedelta(days=1) for at, day in begins.items()}
+    moments = begins | eves
     trades = [
         {
             "ticker": "AKV", "price": Decimal(1), "ask_price": Decimal(1), "size": 1,
