@@ -1,4 +1,4 @@
-"""docs/tables.md names every table; its questions can be asked, of rows the oracles say are right."""
+"""docs/tables.md names every table, and its questions can be asked of rows that are right."""
 
 from __future__ import annotations
 
