@@ -15,21 +15,33 @@ from collections.abc import Sequence
 from penstock.clients import Stopping, StreamProducer
 from penstock.model import Stream
 from penstock.settings import Settings
+from spark_jobs.bronze.app_logs import APP_LOGS
+from spark_jobs.bronze.app_requests import APP_REQUESTS
+from spark_jobs.bronze.card_payments import CARD_PAYMENTS
 from spark_jobs.bronze.clicks import CLICKS
+from spark_jobs.bronze.connections import CONNECTIONS
+from spark_jobs.bronze.hotel_events import HOTEL_EVENTS
+from spark_jobs.bronze.machine_readings import MACHINE_READINGS
+from spark_jobs.bronze.payment_outcomes import PAYMENT_OUTCOMES
 from spark_jobs.bronze.readings import READINGS
 from spark_jobs.bronze.returns import RETURNS
 from spark_jobs.bronze.sales import SALES
+from spark_jobs.bronze.searches import SEARCHES
 from spark_jobs.bronze.shipments import SHIPMENTS
+from spark_jobs.bronze.song_plays import SONG_PLAYS
 from spark_jobs.bronze.trades import TRADES
 from spark_jobs.bronze.truck_positions import TRUCK_POSITIONS
 from spark_jobs.demo.event import Event, Shares
 from spark_jobs.demo.sources import STREAMS, merged
-from spark_jobs.demo.users import change_tier
+from spark_jobs.demo.users import change_rows
 
 _BRONZE: tuple[Stream, ...] = (
+    SONG_PLAYS, MACHINE_READINGS, CARD_PAYMENTS, PAYMENT_OUTCOMES, CONNECTIONS, HOTEL_EVENTS,
+    APP_REQUESTS,
     TRADES, READINGS, TRUCK_POSITIONS, CLICKS, SHIPMENTS, SALES, RETURNS,
+    SEARCHES, APP_LOGS,
 )  # fmt: skip
-_TIER_EVERY = 20.0  # seconds between changes of the users' tiers: often enough to see history
+_CHANGE_EVERY = 20.0  # seconds between changes of captured rows: often enough to see history
 
 
 def main() -> int:
@@ -46,7 +58,7 @@ def _run(options: argparse.Namespace, stopping: Stopping) -> int:
         if stream.name.name in options.only
     }
     if "users" in options.only:
-        _keep_changing_tiers(settings, options.seed, stopping)
+        _keep_changing_rows(settings, options.seed, stopping)
     shares = Shares(options.late, options.duplicate, options.bad)
     started = time.monotonic()
     for due, event in merged(tuple(producers), options.rate, options.seed, shares):
@@ -99,17 +111,19 @@ def _send(producer: StreamProducer, event: Event) -> None:
     producer.send_raw(event.key.encode(), value, at=event.at)
 
 
-def _keep_changing_tiers(settings: Settings, seed: int, stopping: threading.Event) -> None:
+def _keep_changing_rows(settings: Settings, seed: int, stopping: threading.Event) -> None:
     """Beside the traffic, so that a slow database never holds a row up. Gives up when refused."""
     dice = random.Random(seed)
 
     def run() -> None:
-        while not stopping.wait(_TIER_EVERY):
-            if not change_tier(settings, dice):
-                sys.stderr.write("The shop's database is not to be had: users stay as they are.\n")
+        while not stopping.wait(_CHANGE_EVERY):
+            if not change_rows(settings, dice):
+                sys.stderr.write(
+                    "The shop's database is not to be had: its rows stay as they are.\n"
+                )
                 return
 
-    threading.Thread(target=run, name="tiers", daemon=True).start()
+    threading.Thread(target=run, name="changes", daemon=True).start()
 
 
 if __name__ == "__main__":

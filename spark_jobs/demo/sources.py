@@ -7,13 +7,27 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from spark_jobs.demo.cards import FLAWS as CARD_FLAWS
+from spark_jobs.demo.cards import cards
 from spark_jobs.demo.clicks import FLAWS as CLICK_FLAWS
 from spark_jobs.demo.clicks import clicks
 from spark_jobs.demo.event import Clock, Event, Flaws, Shares, disturbed, wall_clock
+from spark_jobs.demo.hosts import FLAWS as HOST_FLAWS
+from spark_jobs.demo.hosts import connections
+from spark_jobs.demo.hotel import FLAWS as HOTEL_FLAWS
+from spark_jobs.demo.hotel import hotel_events
+from spark_jobs.demo.logs import FLAWS as LOG_FLAWS
+from spark_jobs.demo.logs import logs
+from spark_jobs.demo.machines import FLAWS as MACHINE_FLAWS
+from spark_jobs.demo.machines import machine_readings
 from spark_jobs.demo.readings import FLAWS as READING_FLAWS
 from spark_jobs.demo.readings import readings
+from spark_jobs.demo.requests import FLAWS as REQUEST_FLAWS
+from spark_jobs.demo.requests import app_requests
 from spark_jobs.demo.shop import FLAWS as SHOP_FLAWS
 from spark_jobs.demo.shop import shop
+from spark_jobs.demo.songs import FLAWS as SONG_FLAWS
+from spark_jobs.demo.songs import song_plays
 from spark_jobs.demo.trades import FLAWS as TRADE_FLAWS
 from spark_jobs.demo.trades import trades
 from spark_jobs.demo.trucks import FLAWS as TRUCK_FLAWS
@@ -36,13 +50,22 @@ class Source:
         return disturbed(self.make(dice, clock), dice, shares, self.flaws)
 
 
-# At 20 trades a second: 10 readings, 4 sightings, 4 clicks, 2 bookings of the shop.
+# At 20 trades a second: 10 readings, 4 sightings, 6 clicks and searches, 2 bookings of the shop,
+# 6 lines of logs, 6 readings of machines, 4 plays, 4 card payments and reports of them, 6
+# connections, 2 events of the hotel, 6 requests.
 SOURCES = (
     Source(trades, 1.0, TRADE_FLAWS),
     Source(readings, 0.5, READING_FLAWS),
+    Source(machine_readings, 0.3, MACHINE_FLAWS),
+    Source(song_plays, 0.2, SONG_FLAWS),
+    Source(cards, 0.2, CARD_FLAWS),
+    Source(connections, 0.3, HOST_FLAWS),
+    Source(hotel_events, 0.1, HOTEL_FLAWS),
+    Source(app_requests, 0.3, REQUEST_FLAWS),
     Source(trucks, 0.2, TRUCK_FLAWS),
-    Source(clicks, 0.2, CLICK_FLAWS),
+    Source(clicks, 0.3, CLICK_FLAWS),
     Source(shop, 0.1, SHOP_FLAWS),
+    Source(logs, 0.3, LOG_FLAWS),
 )
 STREAMS = tuple(name for source in SOURCES for name in source.flaws)
 

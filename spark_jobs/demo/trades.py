@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from decimal import Decimal
+from itertools import accumulate
 
 from spark_jobs.demo.event import Clock, Event, Flaws
 
 __all__ = ["FLAWS", "trades"]
 
-TICKERS = [f"{a}{b}{c}" for a in "ABCDE" for b in "KLMNO" for c in "VWXY"]
+TICKERS = [f"{a}{b}{c}" for a in "ABCDEFGH" for b in "KLMNOPQR" for c in "UVWXYZ"]
+# The busiest of 384 stocks has a tenth of all trades, half of the stocks a tenth together.
+_BUSY = list(accumulate((rank + 2) ** -1.1 for rank in range(len(TICKERS))))
 _CENT = Decimal("0.0001")
 # A trade has no name of its own: one sent again would be another trade.
 FLAWS = {"trades": Flaws(late_by=3.0, spoilt=({"size": -1}, {"side": "maybe"}), twice=False)}
@@ -20,7 +23,7 @@ def trades(dice: random.Random, clock: Clock) -> Iterator[Event]:
     """An endless run of trades."""
     prices = {ticker: Decimal(dice.randrange(20, 500)) for ticker in TICKERS}
     while True:
-        ticker = TICKERS[min(int(dice.paretovariate(0.9)) - 1, len(TICKERS) - 1)]
+        ticker = dice.choices(TICKERS, cum_weights=_BUSY)[0]
         step = Decimal(dice.gauss(0, 0.0005)).quantize(Decimal("0.000001"))
         prices[ticker] = max(_CENT, (prices[ticker] * (1 + step)).quantize(_CENT))
         row = {

@@ -26,4 +26,5 @@ def clicks_enriched(clicks: DataFrame) -> DataFrame:
         F.col("users.country").alias("country"),
         F.col("users.tier").alias("tier"),
         F.col("users.valid_from").alias("profile_from"),
+        F.col("users.zip_code").alias("zip_code"),
     )

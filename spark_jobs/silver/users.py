@@ -32,6 +32,7 @@ def users(users: DataFrame) -> DataFrame:
         "country",
         "tier",
         "updated_at",
+        "zip_code",
         F.col("_lsn").alias("lsn"),
         F.col("_offset").alias("offset"),
         F.col("_committed_at").alias("committed_at"),

@@ -42,7 +42,7 @@ KEPT = {
     "gold": {"__init__.py"},
     "contracts": {"__init__.py", "users.avsc"},
 }
-COLUMNS = ("user_id", "name", "email", "country", "tier", "updated_at")
+COLUMNS = ("user_id", "name", "email", "country", "tier", "updated_at", "zip_code")
 
 
 class Shop:

@@ -6,17 +6,18 @@ Hypothesis makes every choice, so that what fails is cut down to what matters.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from tests.oracles import Row, in_order
 
-__all__ = ["Plan", "agree", "become", "few", "plans"]
+__all__ = ["STEPS", "TRIES", "Plan", "agree", "become", "evolve", "few", "plans", "tried"]
 
 # Every example runs a stream on disk: few of them, and always the same.
 few = settings(
@@ -25,6 +26,17 @@ few = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+
+
+# How often a table is tried: few lives in `make test`, more when the slow tests are run.
+TRIES = (3, pytest.param(25, marks=pytest.mark.slow))
+# How much more is there at each step of an input's life, and whether all is restarted before.
+STEPS = st.lists(st.tuples(st.integers(1, 8), st.booleans()), min_size=2, max_size=3)
+
+
+def tried(times: int) -> settings:
+    """As few, so many times."""
+    return settings(few, max_examples=times)
 
 
 class Tried(Protocol):
@@ -85,6 +97,17 @@ def become(kit: Tried, to: str, before: list[Row], after: list[Row]) -> None:
         kit.remove(gone, to)
     if new:
         kit.feed(new, to)
+
+
+def evolve(kit: Tried, states: Iterable[tuple[Mapping[str, list[Row]], bool]]) -> None:
+    """Let inputs that change go through states, one after the other; restarted before some."""
+    held: Mapping[str, list[Row]] = {}
+    for state, restart in states:
+        if restart:
+            kit.restart()
+        for to, rows in state.items():
+            become(kit, to, held.get(to, []), rows)
+        held = state
 
 
 def agree(kit: Tried, expected: list[Row]) -> None:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from tests.oracles import Row
 
 __all__ = ["START", "clicks", "readings", "returns", "sales", "sent", "shipments", "trades"]
-__all__ += ["truck_positions", "user_changes"]
+__all__ += ["app_logs", "searches", "truck_positions", "user_changes"]
 
 START = dt.datetime(2026, 11, 1, 9, 30, tzinfo=dt.UTC)
 _MODELS, _SIZES = ("runner", "boot"), ("41", "42.5")
@@ -127,6 +127,46 @@ def clicks(dice: random.Random, count: int) -> list[Row]:
     ]
 
 
+_TYPED = ("Winter Boots", " winter  boots", "winter\tboots ", "SALE", "sale", "schuhe groß")
+
+
+def searches(dice: random.Random, count: int) -> list[Row]:
+    return [
+        {
+            "search_id": f"q-{n}",
+            "user_id": dice.choice((1, 2, 3, None)),
+            "query": dice.choice(_TYPED),
+            "searched_at": _after(dice, 20) - dt.timedelta(seconds=3),
+        }
+        for n in range(count)
+    ]
+
+
+_MESSAGES = (
+    "The request was served",
+    "the THE The there, the-end then",
+    "Can't reach host-7: it's 3 o'clock 'quoted' rock'n'roll'",
+    "Größe ÄRGER naïve Ωmega Привет x2y 42",
+    "   ",
+    "",
+    "...!?",
+)
+
+
+def app_logs(dice: random.Random, count: int) -> list[Row]:
+    return [
+        {
+            "log_id": f"l-{n}",
+            "service": dice.choice(("web", "cart")),
+            "host": "h-1",
+            "level": dice.choice(("DEBUG", "INFO", "WARN", "ERROR", "ERROR")),
+            "message": " ".join(dice.choices(_MESSAGES, k=dice.randrange(1, 3))),
+            "logged_at": _after(dice, 20),
+        }
+        for n in range(count)
+    ]
+
+
 def user_changes(dice: random.Random, count: int) -> list[Row]:
     """What change capture may say of three users: some from a snapshot, then changes in order.
 
@@ -140,7 +180,8 @@ def user_changes(dice: random.Random, count: int) -> list[Row]:
         at += dt.timedelta(seconds=dice.choice((0, 0, 1, 2)))
         lsn += dice.randrange(1, 5)
         if dice.random() < 0.05:
-            nobody = dict.fromkeys(("user_id", "name", "email", "country", "tier", "updated_at"))
+            columns = ("user_id", "name", "email", "country", "tier", "updated_at", "zip_code")
+            nobody = dict.fromkeys(columns)
             told.append(_change(dice, 1, "t", lsn, at) | nobody)
             alive.clear()
             continue
@@ -159,6 +200,7 @@ def _change(dice: random.Random, user: int, op: str, lsn: int, at: dt.datetime) 
         "country": dice.choice(("GB", "FR")),
         "tier": dice.choice(("basic", "plus", "gold")),
         "updated_at": at,
+        "zip_code": dice.choice(("10115", "37073", None)),
         "_op": op,
         "_deleted": op == "d",
         "_truncated": op == "t",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from tests.oracles import catalogue_shapes
+
 __all__ = ["DECODED", "TABLES", "decoded", "types"]
 
 _TEXT, _SHORT, _LONG, _FLOAT = pa.string(), pa.int32(), pa.int64(), pa.float64()
@@ -18,7 +20,16 @@ _PROFILE = {
     "country": _TEXT,
     "tier": _TEXT,
     "updated_at": _TIME,
+    "zip_code": _TEXT,
 }
+_PRICES = {
+    "open_price": pa.decimal128(12, 4),
+    "close_price": pa.decimal128(12, 4),
+    "min_price": pa.decimal128(12, 4),
+    "max_price": pa.decimal128(12, 4),
+    "trades": _LONG,
+}
+_GAIN = {"gain": pa.decimal128(13, 4), "gain_percent": pa.decimal128(18, 4)}
 
 
 def _money(digits: int, scale: int = 2) -> pa.DataType:
@@ -27,6 +38,7 @@ def _money(digits: int, scale: int = 2) -> pa.DataType:
 
 # What a transform sees of a stream, without the coordinates that all of them have.
 _PAYLOADS: dict[str, dict[str, pa.DataType]] = {
+    **catalogue_shapes.PAYLOADS,
     "trades": {
         "ticker": _TEXT,
         "price": _money(12, 4),
@@ -58,6 +70,15 @@ _PAYLOADS: dict[str, dict[str, pa.DataType]] = {
         "seen_at": _TIME,
     },
     "clicks": {"click_id": _TEXT, "user_id": _LONG, "page": _TEXT, "clicked_at": _TIME},
+    "searches": {"search_id": _TEXT, "user_id": _LONG, "query": _TEXT, "searched_at": _TIME},
+    "app_logs": {
+        "log_id": _TEXT,
+        "service": _TEXT,
+        "host": _TEXT,
+        "level": _TEXT,
+        "message": _TEXT,
+        "logged_at": _TIME,
+    },
     "users": {
         **_PROFILE,
         "_op": _TEXT,
@@ -92,6 +113,7 @@ DECODED = tuple(_PAYLOADS)
 TABLES: dict[str, pa.Schema] = {
     name: pa.schema(columns)
     for name, columns in {
+        **catalogue_shapes.TABLES,
         "silver.trades": {
             **_PAYLOADS["trades"],
             "notional": _money(24, 4),
@@ -106,6 +128,22 @@ TABLES: dict[str, pa.Schema] = {
             "trades": _LONG,
             "avg_price": _money(16, 8),
             "is_final": pa.bool_(),
+        },
+        "gold.stock_bars": {
+            "ticker": _TEXT,
+            "window_start": _TIME,
+            "window_end": _TIME,
+            **_PRICES,
+            "trading_day": pa.date32(),
+        },
+        "gold.stock_daily": {"ticker": _TEXT, "trading_day": pa.date32(), **_PRICES, **_GAIN},
+        "gold.top_stocks_daily": {
+            "trading_day": pa.date32(),
+            "rank": _SHORT,
+            "ticker": _TEXT,
+            "open_price": _PRICES["open_price"],
+            "close_price": _PRICES["close_price"],
+            **_GAIN,
         },
         "silver.readings": {**_PAYLOADS["readings"], **_PLACE},
         "gold.sensor_5m": {
@@ -184,6 +222,37 @@ TABLES: dict[str, pa.Schema] = {
             "country": _TEXT,
             "tier": _TEXT,
             "profile_from": _TIME,
+            "zip_code": _TEXT,
         },
+        "silver.searches": {**_PAYLOADS["searches"], **_PLACE},
+        "gold.clicks_with_search": {
+            **_PAYLOADS["clicks"],
+            "search_id": _TEXT,
+            "query": _TEXT,
+            "searched_at": _TIME,
+        },
+        "gold.user_activity": {
+            **_PAYLOADS["clicks"],
+            "search_id": _TEXT,
+            "query": _TEXT,
+            "known": _FLAG,
+            "user_name": _TEXT,
+            "country": _TEXT,
+            "zip_code": _TEXT,
+            "tier": _TEXT,
+        },
+        "gold.page_stats": {"page": _TEXT, "clicks": _LONG, "logged_in": _LONG},
+        "gold.zip_stats": {"country": _TEXT, "zip_code": _TEXT, "clicks": _LONG},
+        "gold.result_clicks": {"query": _TEXT, "page": _TEXT, "clicks": _LONG},
+        "gold.query_top_results": {
+            "query": _TEXT,
+            "page": _TEXT,
+            "clicks": _LONG,
+            "all_clicks": _LONG,
+        },
+        "silver.app_logs": {**_PAYLOADS["app_logs"], **_PLACE},
+        "gold.error_events": {k: v for k, v in _PAYLOADS["app_logs"].items() if k != "level"},
+        "gold.other_events": _PAYLOADS["app_logs"],
+        "gold.word_counts": {"word": _TEXT, "occurrences": _LONG},
     }.items()
 }

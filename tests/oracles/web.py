@@ -8,10 +8,10 @@ from typing import Any
 
 from tests.oracles import Row, first_taken_in
 
-__all__ = ["BEGINNING", "clicks_enriched", "silver_clicks", "users_history"]
+__all__ = ["BEGINNING", "as_of", "clicks_enriched", "silver_clicks", "users_history"]
 
 BEGINNING = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_PROFILE = ("user_id", "name", "email", "country", "tier", "updated_at")
+_PROFILE = ("user_id", "name", "email", "country", "tier", "updated_at", "zip_code")
 
 
 def silver_clicks(rows: list[Row]) -> list[Row]:
@@ -70,30 +70,35 @@ def _position(row: Row) -> tuple[Any, ...]:
     return row["_committed_at"], row["_lsn"], row["_offset"]
 
 
+def as_of(user_id: int | None, at: dt.datetime, users: list[Row]) -> Row:
+    """The version of a user that was valid then; empty where there was none."""
+    valid = [
+        user
+        for user in users
+        if user["user_id"] == user_id
+        and user["valid_from"] <= at
+        and (user["valid_to"] is None or at < user["valid_to"])
+    ]
+    return valid[0] if valid else {}
+
+
 def clicks_enriched(clicks: list[Row], users: list[Row]) -> list[Row]:
     """Each click with the version of its user that was valid then."""
     found = []
     for click in clicks:
-        at = click["clicked_at"]
-        valid = [
-            user
-            for user in users
-            if user["user_id"] == click["user_id"]
-            and user["valid_from"] <= at
-            and (user["valid_to"] is None or at < user["valid_to"])
-        ]
-        user = valid[0] if valid else {}
+        user = as_of(click["user_id"], click["clicked_at"], users)
         found.append(
             {
                 "click_id": click["click_id"],
                 "user_id": click["user_id"],
                 "page": click["page"],
-                "clicked_at": at,
-                "known": bool(valid),
+                "clicked_at": click["clicked_at"],
+                "known": bool(user),
                 "user_name": user.get("name"),
                 "country": user.get("country"),
                 "tier": user.get("tier"),
                 "profile_from": user.get("valid_from"),
+                "zip_code": user.get("zip_code"),
             }
         )
     return found

@@ -162,6 +162,20 @@ def _joined(name: str, how: Any) -> Table:
     return joined
 
 
+@table(
+    "gold.newest_before",
+    inputs={"events": "silver.events", "others": "silver.others"},
+    kind=interval_join(
+        by=("k",), on="t", right_on="t", before="4 seconds", updatable_for="10 seconds", **_TIMES
+    ),
+    keys=("n",),
+)
+def newest_before(events):
+    """All pairs of a left row come together, so one of them can be chosen."""
+    newest = F.struct("others.t", "others.n")
+    return events.groupBy("n", "k", "t", "v").agg(F.max_by("others.n", newest).alias("other"))
+
+
 _TWO = {"silver.events": EVENTS, "silver.others": EVENTS}
 _HOP = {"every": "2 seconds", "on": "t", **_TIMES}
 
@@ -256,5 +270,6 @@ CASES: dict[str, Case] = {
     ),
     "session": Case(_window("gold.sessions", session("3 seconds", by=("k",), on="t", **_TIMES))),
     "join_left": Case(_joined("gold.left_join", "left"), _TWO),
+    "join_newest": Case(newest_before, _TWO, changing=True),
     "join_inner": Case(_joined("gold.inner_join", "inner"), _TWO, changing=True),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Callable
-from itertools import islice, takewhile
+from itertools import islice, pairwise, takewhile
 
 import fastavro
 import pytest
@@ -15,6 +15,7 @@ from spark_jobs.demo.sources import SOURCES, STREAMS, merged
 
 START = dt.datetime(2026, 11, 1, 9, 30, tzinfo=dt.UTC)
 CLEAN = Shares(0, 0, 0)
+SECOND = dt.timedelta(seconds=1)
 
 
 def ticking() -> Callable[[], dt.datetime]:
@@ -48,6 +49,8 @@ def test_paces():
     sent = Counter(event.stream for _, event in due)
     assert sent["trades"] == pytest.approx(2000, abs=2)
     assert sent["readings"] == pytest.approx(1000, abs=2)
+    assert sent["clicks"] + sent["searches"] == pytest.approx(600, abs=2)
+    assert sent["app_logs"] == pytest.approx(600, abs=2)
     assert sent["sales"] + sent["shipments"] + sent["returns"] == pytest.approx(200, abs=2)
 
 
@@ -126,6 +129,46 @@ def test_trucks_cross_regions_and_clicks_come_from_known_unknown_and_nobody():
     users = {event.row["user_id"] for event in run(("clicks",), 500)}
     assert {1, 2, 3, 4, 5, None} < users
     assert users - {1, 2, 3, 4, 5, None}
+
+
+def test_hundreds_of_stocks_trade_and_few_of_them_most():
+    sent = Counter(event.row["ticker"] for event in run(("trades",), 20_000))
+    assert len(sent) > 300
+    busiest = sent.most_common(20)
+    assert 0.4 < sum(times for _, times in busiest) / 20_000 < 0.7
+
+
+def test_who_searches_clicks_a_result_soon_after_and_often_within_a_second():
+    asked, clicked = {}, Counter()
+    for event in run(("clicks", "searches"), 8000):
+        if event.stream == "searches":
+            asked[event.row["user_id"]] = event
+        elif before := asked.get(event.row["user_id"]):
+            near = event.at - before.at <= dt.timedelta(seconds=1)
+            clicked[before.row["query"].lower().strip()] += near
+    assert len(clicked) > 5
+    assert clicked.most_common(1)[0][0] == "running shoes"
+    ways = {e.row["query"] for e in run(("searches",), 500)}
+    assert {"running shoes", "Running Shoes", " running shoes", "running  shoes"} <= ways
+
+
+def test_at_a_slow_pace_a_result_is_still_clicked_when_it_was():
+    """Rows are sent seconds apart then, but a click keeps its own moment."""
+    times = iter(range(10**6))
+    slow = merged(("clicks", "searches"), 20, 7, CLEAN, lambda: START + 5 * next(times) * SECOND)
+    events = [event for _, event in islice(slow, 400)]
+    near = 0
+    for before, event in pairwise(events):
+        if before.stream == "searches" and event.stream == "clicks":
+            near += dt.timedelta() < event.at - before.at <= SECOND
+    assert near > 40
+
+
+def test_services_log_errors_seldom_but_in_bursts():
+    levels = [event.row["level"] for event in run(("app_logs",), 20_000)]
+    assert 0.01 < levels.count("ERROR") / len(levels) < 0.1
+    hundreds = [levels[n : n + 100].count("ERROR") for n in range(0, len(levels), 100)]
+    assert max(hundreds) > 3 * sum(hundreds) / len(hundreds)
 
 
 def test_every_stream_has_one_source():

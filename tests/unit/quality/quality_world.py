@@ -16,7 +16,8 @@ from penstock.runtime.bronze import BronzeWriter, bronze_schema
 from penstock.runtime.files import write_arrow
 from penstock.runtime.writer import RevisionWriter
 from penstock.settings import Settings
-from tests.oracles import markets, samples, sensors, shop, trucks, web
+from tests.oracles import logs, markets, samples, sensors, shop, trucks, visits, web
+from tests.oracles.catalogue import catalogue_rows
 from tests.oracles.shapes import TABLES
 
 __all__ = ["PROJECT", "Row", "Stand", "bronze_rows", "good_rows", "write_suite"]
@@ -40,6 +41,10 @@ def _good() -> dict[str, list[Row]]:
     inventory = shop.inventory(shipments, sales, returns)
     loads = trucks.truck_loads(positions)
     return {
+        **_searched(dice, clicks, users),
+        **_logged(dice),
+        **_traded(trades),
+        **catalogue_rows(),
         "silver.trades": trades,
         "silver.readings": readings,
         "silver.shipments": shipments,
@@ -56,6 +61,50 @@ def _good() -> dict[str, list[Row]]:
         "gold.returns_by_reason": shop.returns_by_reason(returns),
         "gold.merchandise_by_region": trucks.merchandise_by_region(loads),
         "gold.clicks_enriched": web.clicks_enriched(clicks, users),
+    }
+
+
+def _searched(dice: random.Random, clicks: list[Row], users: list[Row]) -> dict[str, list[Row]]:
+    searches = visits.silver_searches(samples.sent(samples.searches(dice, 120)))
+    views = visits.clicks_with_search(clicks, searches, LATE)
+    results = visits.result_clicks(views)
+    return {
+        "silver.searches": searches,
+        "gold.clicks_with_search": views,
+        "gold.user_activity": visits.user_activity(views, users),
+        "gold.page_stats": visits.page_stats(clicks),
+        "gold.zip_stats": visits.zip_stats(web.clicks_enriched(clicks, users)),
+        "gold.result_clicks": results,
+        "gold.query_top_results": visits.query_top_results(results),
+    }
+
+
+def _logged(dice: random.Random) -> dict[str, list[Row]]:
+    lines = logs.silver_app_logs(samples.sent(samples.app_logs(dice, 60)))
+    return {
+        "silver.app_logs": lines,
+        "gold.error_events": logs.error_events(lines),
+        "gold.other_events": logs.other_events(lines),
+        "gold.word_counts": logs.word_counts(lines),
+    }
+
+
+def _traded(trades: list[Row]) -> dict[str, list[Row]]:
+    """The same trades, of more stocks and over hours."""
+    spread = [
+        {
+            **row,
+            "ticker": f"{row['ticker']}{n % 20}",
+            "traded_at": samples.START + dt.timedelta(seconds=20 * n),
+        }
+        for n, row in enumerate(trades)
+    ]
+    bars = markets.stock_bars(spread, LATE)
+    days = markets.stock_daily(bars)
+    return {
+        "gold.stock_bars": bars,
+        "gold.stock_daily": days,
+        "gold.top_stocks_daily": markets.top_stocks_daily(days),
     }
 
 
