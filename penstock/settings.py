@@ -53,6 +53,7 @@ class Settings:
     bucket: Bucket | None = None  # where the tables are, if not below home: docs/object-store.md
     spark: SparkSettings = field(default_factory=SparkSettings)  # which master computes
     secrets: Path | None = None  # the folder of the secrets, where it is not home's own
+    demo_rate: float = 20.0  # trades a second of the demo; its other traffic keeps proportion
 
     @classmethod
     def load(cls) -> Settings:
@@ -78,6 +79,7 @@ class Settings:
             bucket=_bucket(env.get("PENSTOCK_WAREHOUSE"), declared, home, env),
             spark=SparkSettings.read(declared, env),
             secrets=Path(env["PENSTOCK_SECRETS"]) if env.get("PENSTOCK_SECRETS") else None,
+            demo_rate=_rate(env.get("PENSTOCK_DEMO_RATE", "20")),
         )
 
     def port(self, service: str) -> int:
@@ -201,6 +203,19 @@ def _find_project(start: Path) -> Path:
         f"no Penstock project at or above {start}: no pyproject.toml with a [tool.penstock] table.",
         remedy="Change into the project folder, or set PENSTOCK_PROJECT.",
     )
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = 0.0
+    if not 0 < rate <= 1_000_000:
+        raise EnvironmentProblem(
+            f"PENSTOCK_DEMO_RATE is {text!r}, which is no number of trades a second.",
+            remedy="Set it to something such as 20, or unset it.",
+        )
+    return rate
 
 
 def _port_offset(asked: str | None, home: Path) -> int:

@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,17 +32,25 @@ def _names(_: click.Context, __: click.Parameter, value: str | None) -> list[str
     return None if value is None else [name.strip() for name in value.split(",") if name.strip()]
 
 
-def _stack() -> Stack:
+def _stack(rate: float | None = None) -> Stack:
     from penstock.platform.stack import Stack
 
-    return Stack(Settings.load())
+    settings = Settings.load()
+    return Stack(settings if rate is None else replace(settings, demo_rate=rate))
 
 
 @click.command()
 @click.option("--only", callback=_names, metavar="A,B", help="Start these and what they need.")
 @click.option("--without", callback=_names, metavar="A,B", help="Start all but these.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(0, 1_000_000, min_open=True),
+    help="Trades a second of the demo (20); the rest of its traffic keeps proportion.",
+)
 @as_json
-def up(only: list[str] | None, without: list[str] | None, as_json: bool) -> None:
+def up(
+    only: list[str] | None, without: list[str] | None, rate: float | None, as_json: bool
+) -> None:
     """Start the embedded platform and the demo traffic; what already runs is left alone.
 
     \b
@@ -50,11 +58,12 @@ def up(only: list[str] | None, without: list[str] | None, as_json: bool) -> None
       penstock up
       penstock up --without airflow,connect,demo     a lighter stack
       penstock up --only postgres,kafka,registry     what the streams read from
+      penstock up --rate 130                         about 500 records a second
       PENSTOCK_HOME=/tmp/two PENSTOCK_PORT_OFFSET=1000 penstock up     a second stack beside it
     """
     from penstock.platform.doctor import require_startable
 
-    stack = _stack()
+    stack = _stack(rate)
     names = stack.select(only, without or [])
     require_startable(stack.settings, names)
     began = time.monotonic()

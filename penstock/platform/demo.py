@@ -14,7 +14,6 @@ from penstock.platform.service import Service
 __all__ = ["Demo"]
 
 _MOMENTS = 2.0
-_RATE = 20  # records a second: enough to see windows move, nothing for two cores to notice
 
 
 class Demo(Service):
@@ -25,7 +24,8 @@ class Demo(Service):
         return self.settings.project
 
     def command(self) -> Sequence[str]:
-        return [sys.executable, "-m", f"{self.settings.jobs}.demo", "--rate", str(_RATE)]
+        rate = f"{self.settings.demo_rate:g}"
+        return [sys.executable, "-m", f"{self.settings.jobs}.demo", "--rate", rate]
 
     def ready(self) -> bool:
         """It offers nothing to ask; alive some moments after its start is all there is to see."""
@@ -35,4 +35,9 @@ class Demo(Service):
         return time.time() - psutil.Process(recorded.pid).create_time() > _MOMENTS
 
     def detail(self) -> str:
-        return f"{_RATE} records a second"
+        """As it was started, whatever is set now."""
+        recorded = self.pid_file.read()
+        if recorded is None or not recorded.is_running():
+            return ""
+        *_, rate = psutil.Process(recorded.pid).cmdline() or ["?"]
+        return f"{rate} trades a second and the rest"

@@ -2,11 +2,11 @@
 
 Usage: python tests/bench/freshness.py [--minutes 10] [--late 5]
 
-Needs a running stack whose demo sends at the rate wanted (`penstock up --demo-rate`). Nothing is
-added to it: afterwards the tables' logs are read as files, sharing no code with the engine. Every
-commit says which versions of its inputs it holds, so for each record of each topic the first commit
-of every table that holds it is known, through any number of tables in between. The latency is that
-commit's time less the record's own. Records that were sent late on purpose carry an old time: those
+Needs a running stack whose demo sends at the rate wanted (`penstock up --rate 130` is about 500
+records a second). Nothing is added to it: afterwards the tables' logs are read as files, sharing no
+code with the engine. Every commit says which versions of its inputs it holds, so for each record of
+each topic the first commit of every table that holds it is known, through any number of tables in
+between. The latency is that commit's time less the record's own. Records that were sent late on purpose carry an old time: those
 that were older than --late seconds when they were read from Kafka are left out, and counted.
 
 Prints a line per table: what it declares, p50, p99, the slowest, how many records were later than
