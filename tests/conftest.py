@@ -19,6 +19,7 @@ from penstock.model.catalog import Catalog
 from penstock.platform.stack import Stack
 from penstock.runtime.bundle import Bundle
 from penstock.settings import Settings
+from tests import lanes
 from tests.live import FRAGILE, Feed, Supervised
 from tests.s3 import S3Server
 
@@ -27,9 +28,17 @@ os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="penstock-airflow-")
 atexit.register(shutil.rmtree, os.environ["AIRFLOW_HOME"], ignore_errors=True)
 
 PROJECT = Path(__file__).resolve().parents[1]
-_TEST_OFFSET = int(
-    os.environ.get("PENSTOCK_TEST_OFFSET", "7000")
-)  # away from a developer's own stack
+# Away from a developer's own stack, and each worker's away from the other's.
+_TEST_OFFSET = int(os.environ.get("PENSTOCK_TEST_OFFSET", "7000")) + 200 * lanes.worker(os.environ)
+
+
+@pytest.hookimpl(optionalhook=True)  # without xdist nobody asks
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> lanes.Lanes | None:
+    return lanes.Lanes(config, log) if config.getoption("dist") == "load" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    lanes.check(items)
 
 
 @pytest.fixture(scope="session")
