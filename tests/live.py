@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from penstock.clients.producer import StreamProducer
@@ -47,17 +48,20 @@ def fragile_gold(trades):
 
 
 def wait_for(what: str, check: Callable[[], object], seconds: float = PATIENCE) -> object:
-    """Poll until ``check`` returns something true; an error within counts as not yet."""
+    """Poll until ``check`` returns something true; an error within counts as not yet.
+
+    A check that takes long is made less often: what is waited for needs the core too.
+    """
     deadline = time.monotonic() + seconds
     last: object = None
-    while time.monotonic() < deadline:
+    while (began := time.monotonic()) < deadline:
         try:
             last = check()
             if last:
                 return last
         except Exception as error:
             last = error
-        time.sleep(0.25)
+        time.sleep(max(0.25, 2 * (time.monotonic() - began)))
     raise AssertionError(f"{what} did not come within {seconds} s; last seen: {last!r}")
 
 
@@ -161,10 +165,22 @@ class Feed:
         return delivered
 
 
+_read: dict[Path, tuple[int, pa.Table]] = {}
+
+
 def read(settings: Settings, layer: str, name: str) -> pa.Table:
-    return DeltaTable(str(settings.warehouse / layer / name)).to_pyarrow_table()
+    """What a reader sees now. Files are read when there is a newer version: tests ask often."""
+    path = settings.warehouse / layer / name
+    table = DeltaTable(str(path))
+    version, rows = _read.get(path, (-1, None))
+    if rows is None or version != table.version():
+        rows = table.to_pyarrow_table()
+        _read[path] = (table.version(), rows)
+    return rows
 
 
 def rows_where(settings: Settings, layer: str, name: str, **equals: object) -> list[dict]:
-    found = read(settings, layer, name).to_pylist()
-    return [r for r in found if all(r[key] == value for key, value in equals.items())]
+    found = read(settings, layer, name)
+    for column, value in equals.items():
+        found = found.filter(pc.equal(found[column], pa.scalar(value, found[column].type)))
+    return found.to_pylist()

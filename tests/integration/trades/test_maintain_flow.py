@@ -50,9 +50,8 @@ def places(settings: Settings, layer: str, feed: Feed) -> list[tuple[int, int]]:
     return sorted(place for place in every if place in feed.acked)
 
 
-def test_streams_go_on_while_files_are_merged_and_removed(supervised: Supervised, feed: Feed):
-    settings = supervised.settings
-    first = supervised.start()
+def test_streams_go_on_while_files_are_merged_and_removed(running: Supervised, feed: Feed):
+    settings = running.settings
     stop = threading.Event()
 
     def send() -> None:
@@ -78,17 +77,17 @@ def test_streams_go_on_while_files_are_merged_and_removed(supervised: Supervised
     assert places(settings, "silver", feed) == sorted(feed.acked)  # each once
     assert places(settings, "bronze", feed) == sorted(feed.acked)
     assert files(settings, "silver.trades") < 60
-    assert supervised.stop(first) == 0
+    assert running.stop(running.processes[-1]) == 0
 
-    supervised.start()  # from a log that begins with a checkpoint
+    running.start()  # from a log that begins with a checkpoint
     feed.send("LAST")
     feed.flush()
     wait_for("the last one", lambda: len(places(settings, "silver", feed)) >= len(feed.acked))
     assert places(settings, "silver", feed) == sorted(feed.acked)
 
 
-def test_the_command_says_what_it_did(supervised: Supervised, feed: Feed):
-    settings = supervised.settings
+def test_the_command_says_what_it_did(running: Supervised):
+    settings = running.settings
     asked = [sys.executable, "-m", "penstock.cli", "maintain", *TABLES, "--json"]
     env = {**os.environ, **settings.environment()}
     told = _run(asked, env)
