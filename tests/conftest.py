@@ -20,18 +20,16 @@ from penstock.platform.stack import Stack
 from penstock.runtime.bundle import Bundle
 from penstock.settings import Settings
 from tests import lanes
-from tests.live import FRAGILE, Feed, Supervised
+from tests.live import FRAGILE, QUICK_START, Feed, Supervised, started
 from tests.s3 import S3Server
 
 # Airflow writes to its home as soon as it is imported: not to the home of whoever runs the tests.
 os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="penstock-airflow-")
 atexit.register(shutil.rmtree, os.environ["AIRFLOW_HOME"], ignore_errors=True)
 
-# A process that tests start lives for a minute and spends most of it in the JVM's compilers. The
-# first of the two is enough: measured, the first minutes of a session take 30 % less CPU with it,
-# and code that is warm takes 20 % more. So the session of the tests themselves has both.
+# For whatever tests start, but not for their own session: that one lives long.
 JIT = "SPARK_SUBMIT_OPTS"
-os.environ.setdefault(JIT, "-XX:TieredStopAtLevel=1")
+os.environ.setdefault(JIT, QUICK_START)
 
 PROJECT = Path(__file__).resolve().parents[1]
 # Away from a developer's own stack, and each worker's away from the other's.
@@ -107,8 +105,7 @@ def stack(base_settings: Settings) -> Iterator[Stack]:
     with tempfile.TemporaryDirectory(prefix="penstock-test-") as folder:
         stack = Stack(replace(base_settings, home=Path(folder).resolve()))
         try:
-            stack.up(only=["postgres", "kafka", "registry"])
-            yield stack
+            yield started(stack)
         finally:
             stack.down()
 

@@ -20,7 +20,7 @@ from penstock.reprocess.release import Releases
 from penstock.reprocess.stage import Request, Stager
 from penstock.runtime.registry import Registry
 from penstock.settings import Settings
-from tests.live import Feed, Supervised, wait_for
+from tests.live import Feed, Supervised, started, wait_for
 
 GOLD = "gold.stock_stats"
 
@@ -89,7 +89,7 @@ def changing(settings: Settings, project: Path, spark: Any) -> Iterator[World]:
     stack = Stack(settings)
     world = None
     try:
-        stack.up(only=["postgres", "kafka", "registry"])
+        started(stack)
         world = World(stack, project, spark)
         world.start()
         wait_for("windows", lambda: world.count() > 50)

@@ -26,7 +26,7 @@ import pytest
 
 from penstock.platform.stack import Stack
 from tests.cluster import LOOPBACK, Cluster
-from tests.live import FRAGILE, PATIENCE, Feed, Supervised, read, rows_where, wait_for
+from tests.live import FRAGILE, PATIENCE, Feed, Supervised, read, rows_where, started, wait_for
 
 pytestmark = [pytest.mark.platform, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -172,7 +172,7 @@ def world(base_settings, test_project, tmp_path_factory) -> Iterator[World]:
         stack, world = Stack(settings), None
         try:
             cluster.start()
-            stack.up(only=["postgres", "kafka", "registry"])
+            started(stack)
             world = World(stack, cluster)
             world.start()
             yield world
