@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from penstock.location import Location, Remote
@@ -22,6 +23,9 @@ from penstock.settings import Settings
 from tests import lanes
 from tests.live import FRAGILE, QUICK_START, Feed, Supervised, started
 from tests.s3 import S3Server
+
+_EXAMPLES = hypothesis.settings.default.max_examples
+hypothesis.settings.register_profile("long", max_examples=10 * _EXAMPLES)  # `make parity`
 
 # Airflow writes to its home as soon as it is imported: not to the home of whoever runs the tests.
 os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="penstock-airflow-")
