@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import os
 import signal
 import subprocess
@@ -19,6 +20,7 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.clients.producer import StreamProducer
+from penstock.model.stream import Stream
 from penstock.platform.stack import Stack
 from penstock.runtime.bundle import Bundle
 from penstock.runtime.registry import Heartbeat, Registry
@@ -145,12 +147,17 @@ def _in_group(process: psutil.Process, group: int) -> bool:
         return False
 
 
+@functools.cache
+def _trades() -> Stream:
+    catalog = Bundle(PROJECT, "spark_jobs").catalog()
+    return next(s for s in catalog.streams.values() if s.topic == "trades")
+
+
 class Feed:
     """Sends trades and remembers what the broker acknowledged, and where."""
 
     def __init__(self, settings: Settings) -> None:
-        catalog = Bundle(PROJECT, "spark_jobs").catalog()
-        self.stream = next(s for s in catalog.streams.values() if s.topic == "trades")
+        self.stream = _trades()
         self.producer = StreamProducer(settings, self.stream, user="demo-producer")
         self.acked: dict[tuple[int, int], dict] = {}
 
