@@ -4,9 +4,10 @@ SHELL := /bin/bash
 PYTHON ?= python3.11
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
+WORKERS ?= 2
 export PYTHON
 
-.PHONY: help up down setup test lint lock e2e chaos cluster s3 security browser bench clean
+.PHONY: help up down setup test slow lint lock e2e parity chaos cluster s3 security browser bench clean
 
 help:  ## what can be typed here
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,7 +22,10 @@ setup:  ## environment, packages, jars; quick when nothing changed
 	@infra/setup
 
 test: setup lint  ## what CI runs: set-up, lint and the suite
-	@$(PYTEST) tests -m "not slow" $(ARGS)
+	@$(PYTEST) tests -m "not slow" -n $(WORKERS) $(ARGS)
+
+slow: setup  ## everything that `make test` leaves out but the browser
+	@$(PYTEST) tests -m slow --ignore tests/browser $(ARGS)
 
 lint: setup  ## ruff and mypy
 	@$(BIN)/ruff check .
@@ -39,6 +43,9 @@ lock: setup  ## pin what requirements.in and infra/jars/ivy.xml ask for; review 
 
 e2e: setup  ## the whole platform, end to end
 	@$(PYTEST) tests/e2e tests/integration/test_dags_run.py $(ARGS)
+
+parity: setup  ## stream equals batch equals oracle, with ten times the random lives
+	@$(PYTEST) tests/parity --hypothesis-profile=long -n $(WORKERS) $(ARGS)
 
 chaos: setup  ## kill things under load, lose nothing
 	@$(PYTEST) tests/chaos tests/integration/clients/test_killed.py $(ARGS)

@@ -73,6 +73,7 @@ class Cluster:
             **{k: v for k, v in os.environ.items() if not k.startswith(("PENSTOCK_", "SPARK_"))},
             "SPARK_HOME": str(SPARK),
             "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",  # as tests/conftest.py says
             "TZ": "Asia/Tokyo",  # executors are told the zone, wherever they are
             **({"JAVA_HOME": self._java_home} if self._java_home else {}),
         }

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from penstock.location import Location, Remote
@@ -19,17 +20,33 @@ from penstock.model.catalog import Catalog
 from penstock.platform.stack import Stack
 from penstock.runtime.bundle import Bundle
 from penstock.settings import Settings
-from tests.live import FRAGILE, Feed, Supervised
+from tests import lanes
+from tests.live import FRAGILE, QUICK_START, Feed, Supervised, started
 from tests.s3 import S3Server
+
+_EXAMPLES = hypothesis.settings.default.max_examples
+hypothesis.settings.register_profile("long", max_examples=10 * _EXAMPLES)  # `make parity`
 
 # Airflow writes to its home as soon as it is imported: not to the home of whoever runs the tests.
 os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="penstock-airflow-")
 atexit.register(shutil.rmtree, os.environ["AIRFLOW_HOME"], ignore_errors=True)
 
+# For whatever tests start, but not for their own session: that one lives long.
+JIT = "SPARK_SUBMIT_OPTS"
+os.environ.setdefault(JIT, QUICK_START)
+
 PROJECT = Path(__file__).resolve().parents[1]
-_TEST_OFFSET = int(
-    os.environ.get("PENSTOCK_TEST_OFFSET", "7000")
-)  # away from a developer's own stack
+# Away from a developer's own stack, and each worker's away from the other's.
+_TEST_OFFSET = int(os.environ.get("PENSTOCK_TEST_OFFSET", "7000")) + 200 * lanes.worker(os.environ)
+
+
+@pytest.hookimpl(optionalhook=True)  # without xdist nobody asks
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> lanes.Lanes | None:
+    return lanes.Lanes(config, log) if config.getoption("dist") == "load" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    lanes.check(items)
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +72,9 @@ def spark(base_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> 
     from penstock.session import build_session
 
     home = tmp_path_factory.mktemp("spark-home")
-    session = build_session(replace(base_settings, home=home), "penstock-tests", memory="1g")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(JIT)
+        session = build_session(replace(base_settings, home=home), "penstock-tests", memory="1g")
     yield session
     session.stop()
 
@@ -90,8 +109,7 @@ def stack(base_settings: Settings) -> Iterator[Stack]:
     with tempfile.TemporaryDirectory(prefix="penstock-test-") as folder:
         stack = Stack(replace(base_settings, home=Path(folder).resolve()))
         try:
-            stack.up(only=["postgres", "kafka", "registry"])
-            yield stack
+            yield started(stack)
         finally:
             stack.down()
 

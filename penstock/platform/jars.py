@@ -10,7 +10,8 @@ hash of what was asked for. Without the right stamp a fetch is unfinished or out
 again; Ivy's cache keeps what had already arrived, so an interrupted fetch goes on.
 
 What only some need (``OPTIONAL``) is not part of set-up: ``fetch_optional`` brings one such folder
-in the same way, when it is first asked for.
+in the same way, when it is first asked for. Of several processes that ask at once one fetches, and
+the others wait for it.
 
 **Known limitation.** The cache is dropped after success (it doubles the disk space), so a changed
 ivy.xml fetches everything anew: about a minute.
@@ -18,6 +19,7 @@ ivy.xml fetches everything anew: about a minute.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import itertools
 import shutil
@@ -25,6 +27,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -65,9 +68,15 @@ def fetch(settings: Settings, report: Report = lambda _: None, *, check: bool = 
     """Bring the jars to what ivy.xml asks for; False when nothing had to be done."""
     if check and is_complete(settings):
         return False
-    part = settings.jars / ".part"
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
+    with _one_at_a_time(settings):
+        if check and is_complete(settings):
+            return False  # somebody else brought them meanwhile
+        _bring(settings, report, check=check)
+    return True
+
+
+def _bring(settings: Settings, report: Report, *, check: bool) -> None:
+    part = _emptied(settings.jars / ".part")
     (settings.jars / "stamp").unlink(missing_ok=True)
     _retrieve(settings, part, FOLDERS if check else (*FOLDERS, *OPTIONAL), report)
     if check:
@@ -76,31 +85,54 @@ def fetch(settings: Settings, report: Report = lambda _: None, *, check: bool = 
         _lock_file(settings).write_text("".join(f"{line}\n" for line in _digests(part)))
     _unpack(part, report)
     for folder in FOLDERS:
-        target = settings.jars / folder
-        shutil.rmtree(target, ignore_errors=True)
-        (part / folder).rename(target)
-    (settings.jars / "stamp").write_text(_wanted(settings) + "\n")
-    shutil.rmtree(part)
-    shutil.rmtree(settings.jars / ".ivy", ignore_errors=True)
-    return True
+        _move(part / folder, settings.jars / folder)
+    _finish(settings, part, settings.jars / "stamp")
 
 
 def fetch_optional(settings: Settings, folder: str, report: Report = lambda _: None) -> Path:
     """A folder of jars that set-up does not bring; fetched the first time."""
     target, stamp = settings.jars / folder, settings.jars / f"{folder}.stamp"
-    if target.is_dir() and stamp.is_file() and stamp.read_text().strip() == _wanted(settings):
+
+    def is_there() -> bool:
+        known = stamp.read_text().strip() if stamp.is_file() else ""
+        return target.is_dir() and known == _wanted(settings)
+
+    if is_there():
         return target
-    part = settings.jars / f".part-{folder}"
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    _retrieve(settings, part, (folder,), report)
-    _verify(settings, part, (folder,))
+    with _one_at_a_time(settings):
+        if not is_there():
+            part = _emptied(settings.jars / f".part-{folder}")
+            _retrieve(settings, part, (folder,), report)
+            _verify(settings, part, (folder,))
+            _move(part / folder, target)
+            _finish(settings, part, stamp)
+    return target
+
+
+@contextmanager
+def _one_at_a_time(settings: Settings) -> Iterator[None]:
+    """Who comes second waits: both would write to the same folders. The kernel takes it back."""
+    settings.jars.mkdir(parents=True, exist_ok=True)
+    with (settings.jars / ".door").open("w") as door:
+        fcntl.flock(door, fcntl.LOCK_EX)
+        yield
+
+
+def _emptied(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _move(source: Path, target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
-    (part / folder).rename(target)
+    source.rename(target)
+
+
+def _finish(settings: Settings, part: Path, stamp: Path) -> None:
     stamp.write_text(_wanted(settings) + "\n")
     shutil.rmtree(part)
     shutil.rmtree(settings.jars / ".ivy", ignore_errors=True)
-    return target
 
 
 def write_lock(settings: Settings, report: Report = lambda _: None) -> Path:

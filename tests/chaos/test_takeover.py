@@ -11,6 +11,8 @@ import time
 from collections import Counter, defaultdict
 from decimal import ROUND_HALF_UP, Decimal
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from penstock.runtime.delta_log import LEASE
@@ -18,7 +20,7 @@ from tests.live import Feed, read, rows_where, wait_for
 
 pytestmark = [pytest.mark.platform, pytest.mark.timeout(1500)]
 
-KILLS = 6
+FEW, MANY = 2, 8  # kills; `make chaos` has the many
 LATENESS = dt.timedelta(seconds=2)  # of gold.stock_stats
 
 
@@ -96,20 +98,22 @@ def perhaps_late(home) -> set[tuple]:
     return found
 
 
-def final_stats(home) -> list[dict]:
+def prefixed(home, layer: str, name: str, prefix: str) -> pa.Table:
+    rows = read(home, layer, name)
+    return rows.filter(pc.starts_with(rows["ticker"], prefix))
+
+
+def final_stats(home, prefix: str) -> pa.Table:
     """Gold's rows that will not change any more."""
-    rows = read(home, "gold", "stock_stats").to_pylist()
-    return [row for row in rows if row.get("is_final", True)]
+    rows = prefixed(home, "gold", "stock_stats", prefix)
+    return rows.filter(rows["is_final"])
 
 
 def check_exact(home, feed: Feed, prefix: str) -> None:
     """Bronze, silver and gold against the broker's own acknowledgements."""
     sent = {k: v for k, v in feed.acked.items() if v["ticker"].startswith(prefix)}
-    places = Counter(
-        (r["partition"], r["offset"])
-        for r in read(home, "silver", "trades").to_pylist()
-        if r["ticker"].startswith(prefix)
-    )
+    silver = prefixed(home, "silver", "trades", prefix).to_pylist()
+    places = Counter((row["partition"], row["offset"]) for row in silver)
     assert places == Counter(sent.keys()), "silver: each acknowledged row exactly once"
     bronze = Counter(
         (r["partition"], r["offset"]) for r in read(home, "bronze", "trades").to_pylist()
@@ -119,8 +123,8 @@ def check_exact(home, feed: Feed, prefix: str) -> None:
     until = max(row["extra"] for row in sent.values()) - LATENESS
     got = Counter(
         (r["ticker"], r["window_start"], r["min_ask_price"], r["trades"], r["avg_price"])
-        for r in final_stats(home)
-        if r["ticker"].startswith(prefix) and r["window_end"] <= until
+        for r in final_stats(home, prefix).to_pylist()
+        if r["window_end"] <= until
     )
     expected = recount(list(sent.values()), until)
     doubtful = {w for w in perhaps_late(home) if w[0].startswith(prefix)}
@@ -141,24 +145,24 @@ def drained(home, feed: Feed, prefix: str) -> None:
     until = max(row["extra"] for row in sent.values()) - LATENESS
 
     def in_silver() -> bool:
-        rows = read(home, "silver", "trades").to_pylist()
-        return len([r for r in rows if r["ticker"].startswith(prefix)]) >= len(sent)
+        return prefixed(home, "silver", "trades", prefix).num_rows >= len(sent)
 
     def closed() -> bool:
         """Windows close in order: when the last one before ``until`` is there, all are."""
-        ends = [r["window_end"] for r in final_stats(home) if r["ticker"].startswith(prefix)]
-        return max(ends) > until - dt.timedelta(seconds=1)
+        newest = pc.max(final_stats(home, prefix)["window_end"]).as_py()
+        return newest > until - dt.timedelta(seconds=1)
 
     wait_for("silver to drain", in_silver)
     wait_for("gold to drain", closed)
 
 
-def test_kills_under_load_lose_and_double_nothing(supervised, feed):
-    home = supervised.settings
-    dice = random.Random(20261116)
+@pytest.mark.parametrize("kills", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
+def test_kills_under_load_lose_and_double_nothing(supervised, feed, kills):
+    home, name = supervised.settings, "KILL" if kills == FEW else "MANY"
+    dice = random.Random(20261116 + kills)
     process = supervised.start()
-    with Load(feed, "KILL"):
-        for _ in range(KILLS):
+    with Load(feed, name):
+        for _ in range(kills):
             time.sleep(dice.uniform(0.5, 4.0))
             supervised.signal(process, signal.SIGKILL)
             process.wait()
@@ -167,8 +171,8 @@ def test_kills_under_load_lose_and_double_nothing(supervised, feed):
             supervised.wait_state(process, "running")
         supervised.wait_running(process)
         time.sleep(3)
-    drained(home, feed, "KILL")
-    check_exact(home, feed, "KILL")
+    drained(home, feed, name)
+    check_exact(home, feed, name)
     assert supervised.stop(process) == 0
 
 

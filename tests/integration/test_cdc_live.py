@@ -30,7 +30,7 @@ from penstock.runtime.connectors import Connector, source_database
 from penstock.runtime.kafka import client_options
 from penstock.runtime.slots import Ledger, look_at
 from penstock.runtime.topics import describe_topic
-from tests.live import PROJECT, Supervised, read, wait_for
+from tests.live import PROJECT, Supervised, read, started, wait_for
 
 pytestmark = pytest.mark.platform
 
@@ -114,7 +114,7 @@ class Shop:
         return entry.get("alarm", "")
 
     def capture_on(self) -> None:
-        self.stack.up(only=SERVICES)
+        started(self.stack, SERVICES)
         wait_for("the connector", lambda: self.connector.read().state in ("RUNNING", "FAILED"))
 
     def capture_off(self) -> None:

@@ -1,7 +1,6 @@
 """Streams, a swap and a backfill on a Spark master with two workers; one of them is lost.
 
-Commands that start a driver of their own are slow on two cores, with five virtual machines beside
-it: `make test` leaves them out, `make cluster` runs all.
+Slow on two cores, with seven virtual machines: `make cluster` runs it, `make test` does not.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ import pytest
 
 from penstock.platform.stack import Stack
 from tests.cluster import LOOPBACK, Cluster
-from tests.live import FRAGILE, PATIENCE, Feed, Supervised, read, rows_where, wait_for
+from tests.live import FRAGILE, PATIENCE, Feed, Supervised, read, rows_where, started, wait_for
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.platform, pytest.mark.slow, pytest.mark.timeout(600)]
 
 GOLD = "gold.stock_stats"
 EDIT = ('F.count(F.lit(1)).alias("trades"),',
@@ -173,7 +172,7 @@ def world(base_settings, test_project, tmp_path_factory) -> Iterator[World]:
         stack, world = Stack(settings), None
         try:
             cluster.start()
-            stack.up(only=["postgres", "kafka", "registry"])
+            started(stack)
             world = World(stack, cluster)
             world.start()
             yield world
@@ -253,7 +252,6 @@ def test_status_and_doctor_say_where_it_computes(world):
     assert world.cluster.master in checks["spark"]["message"]
 
 
-@pytest.mark.slow
 def test_a_changed_table_is_staged_compared_and_promoted(world):
     text = world.module.read_text()
     assert EDIT[0] in text
@@ -268,7 +266,6 @@ def test_a_changed_table_is_staged_compared_and_promoted(world):
     assert [change["table"] for change in planned] == [GOLD], [c["meaning"] for c in planned]
 
 
-@pytest.mark.slow
 def test_a_backfill_of_what_is_right_changes_nothing(world):
     end = dt.datetime.now(dt.UTC)
     span = ("--from", (end - dt.timedelta(hours=1)).isoformat(), "--to", end.isoformat())
@@ -280,7 +277,6 @@ def test_a_backfill_of_what_is_right_changes_nothing(world):
     assert all(sum(tasks.values()) for tasks in bounded), bounded
 
 
-@pytest.mark.slow
 def test_marts_find_names_and_write_tables_there(world):
     """What a mart does: a named table, made of rows that executors computed, in the metastore."""
     done = world.run("-c", NAMES)

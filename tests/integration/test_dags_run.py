@@ -22,7 +22,7 @@ from penstock.runtime import heartbeat
 from penstock.runtime.registry import Registry
 from penstock.runtime.staging import Staging
 from tests.airflow_world import FORMS, Runner, attacks
-from tests.live import Feed, Supervised, wait_for
+from tests.live import Feed, Supervised, started, wait_for
 
 pytestmark = [pytest.mark.platform, pytest.mark.timeout(1500)]
 
@@ -115,7 +115,7 @@ def world(base_settings, test_project, tmp_path_factory) -> Iterator[World]:
         stack = Stack(replace(base_settings, home=Path(folder).resolve(), port_offset=offset))
         world = None
         try:
-            stack.up(only=["postgres", "kafka", "registry"])
+            started(stack)
             world = World(stack, project)
             world.start()
             wait_for("windows", lambda: world.rows("gold", "stock_stats") > 30)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-import getpass
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,23 +16,21 @@ from deltalake import DeltaTable, write_deltalake
 
 from penstock.cli.asking import ask
 from penstock.errors import PenstockError, QualityFailed, UsageError
-from penstock.platform.stack import Stack
 from penstock.quality.gate import Gate
 from penstock.quality.results import history
 from penstock.reprocess.backfill import Backfill
 from penstock.reprocess.comparison import Expected, Wishes
 from penstock.reprocess.plan import build_plan
-from penstock.reprocess.release import NotWithin, Releases
-from penstock.reprocess.stage import Request, Stager
+from penstock.reprocess.release import NotWithin
 from penstock.reprocess.status import statuses
 from penstock.runtime.registry import Registry
 from penstock.serve.query import run_query
-from tests.live import Feed, Supervised, wait_for
+from tests.integration.reprocess_world import GOLD, World, changing
+from tests.live import wait_for
 from tests.readers import Poller, bag, by_delta_rs, judge, rebuilt, swaps
 
 pytestmark = [pytest.mark.platform, pytest.mark.spark, pytest.mark.timeout(1200)]
 
-GOLD = "gold.stock_stats"
 EDIT = ('F.count(F.lit(1)).alias("trades"),',
         'F.count(F.lit(1)).alias("trades"),\n        F.max("size").alias("largest"),')  # fmt: skip
 FILTER = ("return trades.groupBy(", 'return trades.where("size <> 13").groupBy(')
@@ -51,85 +47,16 @@ SUITE = suite(
 """
 
 
-class World:
-    """A stack of its own: what is promoted here must not be live in other tests."""
-
-    def __init__(self, stack: Stack, project: Path, spark) -> None:
-        self.settings = replace(stack.settings, project=project)
-        self.supervised = Supervised(self.settings)
-        self.registry = Registry(self.settings)
-        self.registry.create()
-        self.spark = spark
-        self.live = self.settings.warehouse / "gold" / "stock_stats"
-        self.module = project / "spark_jobs" / "gold" / "stock_stats.py"
-        self.feed = Feed(stack.settings)
-        self._stopping = threading.Event()
-
-    def traffic(self) -> None:
-        number = 0
-        while not self._stopping.wait(0.05):
-            number += 1
-            late = dt.timedelta(seconds=20 if number % 20 == 0 else 0)
-            at = dt.datetime.now(dt.UTC) - late
-            self.feed.send(f"T{number % 7}", size=13 if number % 10 == 0 else number % 50, at=at)
-
-    def start(self) -> None:
-        self.supervised.start()
-        threading.Thread(target=self.traffic, daemon=True).start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self.supervised.kill_all()
-
-    def edit(self, *pairs: tuple[str, str]) -> None:
-        text = self.module.read_text()
-        for old, new in pairs:
-            assert old in text
-            text = text.replace(old, new)
-        self.module.write_text(text)
-
-    @property
-    def releases(self) -> Releases:
-        def through(table, verb, arguments):
-            return ask(self.settings, table, verb, arguments, quiet=True)
-
-        return Releases(self.settings, Registry(self.settings), through, getpass.getuser())
-
-    def stage(self, **asked) -> str:
-        stager = Stager(self.spark, self.settings, Registry(self.settings))
-        release = stager.register(Request(GOLD, who="me", why="a test", **asked))
-        stager.build(release, lambda table, progress: None)
-        stager.wait_ready(release, seconds=300)
-        return release
-
-    def rows(self) -> pa.Table:
-        return DeltaTable(str(self.live)).to_pyarrow_table()
-
-    def count(self) -> int:
-        return self.rows().num_rows if (self.live / "_delta_log").exists() else 0
-
-
 @pytest.fixture(scope="module")
 def world(base_settings, test_project, spark, tmp_path_factory) -> Iterator[World]:
     project = tmp_path_factory.mktemp("changing") / "project"
     shutil.copytree(test_project, project)
     (project / "spark_jobs" / "fragile.py").unlink()
     with tempfile.TemporaryDirectory(prefix="penstock-swap-") as folder:
-        settings = replace(
-            base_settings, home=Path(folder).resolve(), port_offset=base_settings.port_offset + 1400
-        )
-        stack = Stack(settings)
-        world = None
-        try:
-            stack.up(only=["postgres", "kafka", "registry"])
-            world = World(stack, project, spark)
-            world.start()
-            wait_for("windows", lambda: world.count() > 50)
+        offset = base_settings.port_offset + 1400
+        settings = replace(base_settings, home=Path(folder).resolve(), port_offset=offset)
+        with changing(settings, project, spark) as world:
             yield world
-        finally:
-            if world is not None:
-                world.stop()
-            stack.down()
 
 
 def test_nothing_is_staged_without_a_change(world):

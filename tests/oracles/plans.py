@@ -17,11 +17,28 @@ from hypothesis import strategies as st
 
 from tests.oracles import Row, in_order
 
-__all__ = ["STEPS", "TRIES", "Plan", "agree", "become", "evolve", "few", "plans", "tried"]
+__all__ = [
+    "STEPS",
+    "TRIES",
+    "Plan",
+    "agree",
+    "become",
+    "evolve",
+    "few",
+    "lives",
+    "plans",
+    "tried",
+]
 
-# Every example runs a stream on disk: few of them, and always the same.
+
+def lives(number: int) -> int:
+    """So many random lives; ten times as many with ``--hypothesis-profile=long``."""
+    return number * settings.default.max_examples // 100
+
+
+# Every example runs a stream on disk: few of them, and always the same. `make parity` takes more.
 few = settings(
-    max_examples=8,
+    max_examples=lives(6),
     derandomize=True,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -14,13 +14,14 @@ import pytest
 from penstock.model.windows import Timed
 from penstock.reprocess.history import how_built
 from penstock.runtime.staging import How
+from tests.oracles.plans import lives
 from tests.parity.kinds import CASES, event
 from tests.parity.law import check, live
 
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("seed", [1])
+@pytest.mark.parametrize("seed", range(1, 1 + lives(1)))
 @pytest.mark.parametrize("name", CASES)
 def test_handover_is_exact(spark, tmp_path, name, seed):
     case = CASES[name]

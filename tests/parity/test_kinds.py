@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.oracles.plans import lives
 from tests.parity.kinds import CASES
 from tests.parity.law import check, live, walk_edges
 
 pytestmark = pytest.mark.spark
 
-SEEDS = range(2)
+SEEDS = range(lives(2))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -46,7 +46,7 @@ INFO = {"operation": "PENSTOCK PROMOTE", "who": "somebody", "why": "a test"}
 
 
 @pytest.fixture(params=["disk", "s3"])
-def stack(request: pytest.FixtureRequest, settings: Settings) -> Settings:
+def home(request: pytest.FixtureRequest, settings: Settings) -> Settings:
     if request.param == "disk":
         return settings
     server: S3Server = request.getfixturevalue("s3")
@@ -99,8 +99,8 @@ def _bag(rows: pa.Table) -> Counter:
 
 
 @pytest.fixture
-def story(stack: Settings) -> Story:
-    told = Story(stack)
+def story(home: Settings) -> Story:
+    told = Story(home)
     told.feed(6)
     return told
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import subprocess
@@ -9,16 +10,18 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Message
 from deltalake import DeltaTable
 
 from penstock.clients import GroupConsumer, RecordProducer
 from penstock.errors import TransactionAborted
 from penstock.platform.stack import Stack
+from penstock.settings import Settings
 from tests.live import wait_for
 
 pytestmark = [pytest.mark.platform, pytest.mark.slow]
@@ -126,90 +129,103 @@ def kill_broker(stack: Stack) -> float:
     return time.monotonic() - began
 
 
-def test_retries_outlast_a_killed_broker(stack, at, topic, make_topic, group, read_all, capsys):
-    """One producer sends, one sends in transactions, one member reads; then the broker dies."""
-    transacted = make_topic(2)
-    stopping, settled = threading.Event(), threading.Event()
-    sent = Counter()
-    acked: list[int] = []
-    slowest = [0.0]
-    plain = RecordProducer(at, user="app")
+class Traffic:
+    """One producer sends, one sends in transactions, one member reads: a thread each."""
 
-    def send_plainly() -> None:
-        number = 0
-        while not stopping.is_set():
-            at_ = time.monotonic()
+    def __init__(self, at: Settings, topic: str, transacted: str, group: str) -> None:
+        self.at, self.topic, self.transacted, self.group = at, topic, transacted, group
+        self.plain = RecordProducer(at, user="app")
+        self.sent: Counter[str] = Counter()
+        self.acked: list[int] = []
+        self.seen: list[int] = []
+        self.failures: list[BaseException] = []
+        self.slowest = 0.0
+        self._stopping, self._settled = threading.Event(), threading.Event()
+        self._threads = [
+            threading.Thread(target=self._guarded, args=[run])
+            for run in (self._send_plainly, self._send_transacted, self._read)
+        ]
 
-            def told(error, message, number=number, at_=at_) -> None:
-                assert error is None, error
-                acked.append(number)
-                slowest[0] = max(slowest[0], time.monotonic() - at_)
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
 
-            plain.send(topic, b"%d" % number, b"k-%d" % (number % 20), on_delivery=told)
-            number += 1
-            time.sleep(0.002)
-        sent["plain"] = number
+    def stop(self) -> None:
+        """Let what was sent be acknowledged, then let the reader see all of it."""
+        self._stopping.set()
+        self._threads[0].join(60)
+        assert self.plain.close(60) == 0
+        self._settled.set()
+        for thread in self._threads:
+            thread.join(60)
+        assert self.failures == []
 
-    def send_transacted() -> None:
-        producer = RecordProducer(at, user="app", transactional_id=group)
-        number = 0
-        while not stopping.is_set():
-            try:
-                with producer.transaction():
-                    for offset in range(20):
-                        producer.send(transacted, b"%d" % (number + offset))
-            except TransactionAborted:  # the broker took too long: do it again
-                sent["aborted"] += 1
-                continue
-            number += 20
-            sent["transacted"] = number
-            time.sleep(0.02)
+    def has(self, plain: int, transacted: int) -> bool:
+        return len(self.acked) > plain and self.sent["transacted"] > transacted
 
-    seen: list[int] = []
-
-    def read() -> None:
-        with GroupConsumer(at, group, [topic], user="app") as consumer:
-            while not settled.is_set() or len(set(seen)) < len(acked):
-                messages = consumer.consume(500, 0.2)
-                seen.extend(int(message.value()) for message in messages)
-                consumer.done(messages)
-                consumer.commit_async()
-
-    failures: list[BaseException] = []
-
-    def guarded(run) -> None:
+    def _guarded(self, run: Callable[[], None]) -> None:
         try:
             run()
         except BaseException as error:
-            failures.append(error)
+            self.failures.append(error)
 
-    threads = [
-        threading.Thread(target=guarded, args=[run])
-        for run in (send_plainly, send_transacted, read)
-    ]
-    for thread in threads:
-        thread.start()
-    wait_for("traffic", lambda: len(seen) > 500 and sent["transacted"] > 100, 60)
+    def _send_plainly(self) -> None:
+        number = 0
+        while not self._stopping.is_set():
+            told = functools.partial(self._acknowledged, number, time.monotonic())
+            self.plain.send(self.topic, b"%d" % number, b"k-%d" % (number % 20), on_delivery=told)
+            number += 1
+            time.sleep(0.002)
+        self.sent["plain"] = number
+
+    def _acknowledged(self, number: int, began: float, error: object, _: Message) -> None:
+        assert error is None, error
+        self.acked.append(number)
+        self.slowest = max(self.slowest, time.monotonic() - began)
+
+    def _send_transacted(self) -> None:
+        producer = RecordProducer(self.at, user="app", transactional_id=self.group)
+        number = 0
+        while not self._stopping.is_set():
+            try:
+                with producer.transaction():
+                    for offset in range(20):
+                        producer.send(self.transacted, b"%d" % (number + offset))
+            except TransactionAborted:  # the broker took too long: do it again
+                self.sent["aborted"] += 1
+                continue
+            number += 20
+            self.sent["transacted"] = number
+            time.sleep(0.02)
+
+    def _read(self) -> None:
+        with GroupConsumer(self.at, self.group, [self.topic], user="app") as consumer:
+            while not self._settled.is_set() or len(set(self.seen)) < len(self.acked):
+                messages = consumer.consume(500, 0.2)
+                self.seen.extend(int(message.value()) for message in messages)
+                consumer.done(messages)
+                consumer.commit_async()
+
+
+def test_retries_outlast_a_killed_broker(stack, at, topic, make_topic, group, read_all, capsys):
+    transacted = make_topic(2)
+    traffic = Traffic(at, topic, transacted, group)
+    traffic.start()
+    wait_for("traffic", lambda: len(traffic.seen) > 500 and traffic.has(0, 100), 60)
     away = kill_broker(stack)
-    then, whole = len(acked), sent["transacted"]
-    wait_for(
-        "traffic again", lambda: len(acked) > then + 500 and sent["transacted"] > whole + 100, 90
-    )
-    stopping.set()
-    threads[0].join(60)
-    assert plain.close(60) == 0
-    settled.set()
-    for thread in threads:
-        thread.join(60)
-    assert failures == []
+    then, whole = len(traffic.acked), traffic.sent["transacted"]
+    wait_for("traffic again", lambda: traffic.has(then + 500, whole + 100), 90)
+    traffic.stop()
+    sent = traffic.sent
     with capsys.disabled():
-        print(f"\nbroker away {away:.1f} s, slowest ack {slowest[0]:.1f} s, sent {dict(sent)}")
+        told = f"broker away {away:.1f} s, slowest ack {traffic.slowest:.1f} s"
+        print(f"\n{told}, sent {dict(sent)}")
     found = read_all(topic)
     assert Counter(int(m.value()) for m in found) == Counter(range(sent["plain"]))
-    assert sorted(acked) == list(range(sent["plain"]))
+    assert sorted(traffic.acked) == list(range(sent["plain"]))
     for key in {message.key() for message in found}:
         order = [int(m.value()) for m in found if m.key() == key]
         assert order == sorted(order), "retries kept the order"
     there = Counter(int(m.value()) for m in read_all(transacted))
     assert there == Counter(range(sent["transacted"]))
-    assert set(seen) == set(range(sent["plain"]))
+    assert set(traffic.seen) == set(range(sent["plain"]))

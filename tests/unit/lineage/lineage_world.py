@@ -13,6 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.lineage.revisions import Revisions
+from penstock.lineage.trace import trace
 from penstock.model.names import TableName
 from penstock.runtime import quarantine
 from penstock.runtime.bronze import BronzeWriter, bronze_schema
@@ -22,6 +24,7 @@ from penstock.runtime.files import removal, write_arrow, write_changes
 from penstock.runtime.writer import RevisionWriter
 from penstock.settings import Settings
 
+NOBODY = Revisions()
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 MINUTE = 60_000_000
 TOPIC_ID = "Tid/1"
@@ -132,3 +135,12 @@ def rewrite(
         *write_arrow(new, writer.path, "b00-0000"),
         *write_changes(change, keys, writer.path),
     ]
+
+
+def follow(world: World, table: str, revisions: Revisions = NOBODY, **wanted: object):
+    """The trace of the one row meant."""
+    pairs = [(name, str(value)) for name, value in wanted.items()]
+    found = trace(world.settings, revisions, table, pairs)
+    assert found.count == 1
+    (row,) = found.rows
+    return row

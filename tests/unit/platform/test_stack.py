@@ -149,11 +149,11 @@ def test_interrupting_is_prompt_and_up_goes_on_from_there(stack_of: StackOf) -> 
 def test_the_port_offset_is_remembered_and_not_changed_under_a_running_stack(
     stack_of: StackOf, settings: Settings
 ) -> None:
-    stack = stack_of({"kafka": ()})
+    stack, offset = stack_of({"kafka": ()}), settings.port_offset
     stack.up()
-    assert json.loads((settings.home / "stack.json").read_text())["port_offset"] == 7000
-    moved = fake_stack(replace(settings, port_offset=8000), {"kafka": ()})
-    with pytest.raises(EnvironmentProblem, match="running with port offset 7000"):
+    assert json.loads((settings.home / "stack.json").read_text())["port_offset"] == offset
+    moved = fake_stack(replace(settings, port_offset=offset + 1000), {"kafka": ()})
+    with pytest.raises(EnvironmentProblem, match=f"running with port offset {offset}"):
         moved.up()
     stack.down()
     moved.up()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from live_tables import STATS, LiveTable, stats
+from looked_up import WINDOWS, KeyedTable, windows
 
+from penstock.serve.key_index import KeyIndex
+from penstock.serve.lookup import Reader
 from penstock.settings import Settings
 
 
@@ -46,4 +49,20 @@ def gold(live: Callable[[str], LiveTable]) -> LiveTable:
     table = live("gold.stats").create(STATS)
     table.append(stats(("AAPL", 3, 10.5), ("MSFT", 5, 20.0)))
     table.append(stats(("NVDA", 8, 30.25)))
+    return table
+
+
+@pytest.fixture(params=["indexed", "not indexed"])
+def reader(settings: Settings, request: pytest.FixtureRequest) -> Iterator[Reader]:
+    index = KeyIndex(1 << 20, lambda: 1 << 40) if request.param == "indexed" else None
+    with Reader(settings, index) as made:
+        yield made
+
+
+@pytest.fixture
+def sensors(settings: Settings) -> KeyedTable:
+    """Three sensors, ten windows each, in ten files by time."""
+    table = KeyedTable(settings, "gold.windows", ["sensor", "window_start"]).create(WINDOWS)
+    for minute in range(10):
+        table.append(windows(*((f"s-{s}", minute, s * 100 + minute) for s in range(3))))
     return table

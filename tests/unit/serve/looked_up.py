@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from penstock.serve.lookup import Answer, Reader
 from penstock.settings import Settings
 
 UTC_US = pa.timestamp("us", "UTC")
+START = dt.datetime(2026, 11, 1, 10, tzinfo=dt.UTC)
+WINDOWS = pa.schema([("sensor", pa.string()), ("window_start", UTC_US), ("n", pa.int64())])
 
 
 class KeyedTable(LiveTable):
@@ -69,3 +72,12 @@ def on_disk(folder: Path) -> set[str]:
 
 
 Make = Callable[..., KeyedTable]
+
+
+def at(minute: float) -> dt.datetime:
+    return START + dt.timedelta(minutes=minute)
+
+
+def windows(*given: tuple[str | None, float, int]) -> pa.Table:
+    listed = [dict(zip(WINDOWS.names, (s, at(m), n), strict=True)) for s, m, n in given]
+    return pa.Table.from_pylist(listed, WINDOWS)

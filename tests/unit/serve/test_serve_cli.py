@@ -39,7 +39,7 @@ Process = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
-def stack(
+def surroundings(
     settings: Settings, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The environment points at the test's stack."""
@@ -53,7 +53,7 @@ def stack(
 
 @pytest.fixture
 def penstock(
-    stack: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    surroundings: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Penstock:
     """Type a command, in this process: start-up is paid once."""
     monkeypatch.setattr("penstock.cli.read._give_way", lambda: None)
@@ -72,7 +72,7 @@ def penstock(
 
 
 @pytest.fixture
-def process(stack: None) -> Process:
+def process(surroundings: None) -> Process:
     """Type a command in a process of its own, for what only shows there."""
 
     def start(*args: str, code: str = RUN) -> subprocess.Popen[str]:

@@ -19,20 +19,6 @@ ONE = Decimal("1.0000")
 pytestmark = pytest.mark.platform
 
 
-@pytest.fixture(scope="module")
-def running(supervised):
-    supervised.start()
-    yield supervised
-    assert supervised.stop(supervised.processes[-1]) == 0, (
-        "a supervisor told to stop leaves cleanly"
-    )
-
-
-@pytest.fixture
-def home(running):
-    return running.settings
-
-
 def test_rows_reach_silver_and_windows_close(running, home, feed):
     start = dt.datetime.now(dt.UTC)
     for number in range(40):

@@ -15,18 +15,6 @@ from tests.live import PROJECT, read, rows_where, wait_for
 pytestmark = pytest.mark.platform
 
 
-@pytest.fixture(scope="module")
-def running(supervised):
-    supervised.start()
-    yield supervised
-    assert supervised.stop(supervised.processes[-1]) == 0
-
-
-@pytest.fixture
-def home(running):
-    return running.settings
-
-
 @pytest.fixture
 def penstock(home):
     """The command line, on the stack under test; returns what it printed as JSON."""
