@@ -6,8 +6,9 @@ Needs a running stack whose demo sends at the rate wanted (`penstock up --rate 1
 records a second). Nothing is added to it: afterwards the tables' logs are read as files, sharing no
 code with the engine. Every commit says which versions of its inputs it holds, so for each record of
 each topic the first commit of every table that holds it is known, through any number of tables in
-between. The latency is that commit's time less the record's own. Records that were sent late on purpose carry an old time: those
-that were older than --late seconds when they were read from Kafka are left out, and counted.
+between. The latency is that commit's time less the record's own. Records that were sent late on
+purpose carry an old time: those that were older than --late seconds when they were read from Kafka
+are left out, and counted.
 
 Prints a line per table: what it declares, p50, p99, the slowest, how many records were later than
 declared; then how busy each stream was.
