@@ -197,6 +197,8 @@ def test_a_blocking_failure_stops_readers_and_never_the_stream(
 ) -> None:
     suite = world.settings.project / SUITE
     good = suite.read_text()
+    told = airflow.ask(dag="export_olap", conf={"tables": [GOLD], "targets": ["duckdb"]})
+    assert told["tasks"]["duckdb"] == "success", told
     before = world.exported()
     suite.write_text(STRICT)
     told = airflow.ask(dag="quality", conf={"tables": [GOLD]})
