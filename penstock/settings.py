@@ -25,6 +25,10 @@ __all__ = ["PORTS", "Settings"]
 PORTS: dict[str, int] = {
     "kafka": 19092,
     "kafka-controller": 19093,
+    "kafka-2": 19094,
+    "kafka-2-controller": 19095,
+    "kafka-3": 19096,
+    "kafka-3-controller": 19097,
     "postgres": 15432,
     "registry": 18081,
     "connect": 18083,
@@ -53,6 +57,7 @@ class Settings:
     bucket: Bucket | None = None  # where the tables are, if not below home: docs/object-store.md
     spark: SparkSettings = field(default_factory=SparkSettings)  # which master computes
     secrets: Path | None = None  # the folder of the secrets, where it is not home's own
+    brokers: int = 1  # 1 or 3, chosen at the first start: docs/brokers.md
 
     @classmethod
     def load(cls) -> Settings:
@@ -78,6 +83,7 @@ class Settings:
             bucket=_bucket(env.get("PENSTOCK_WAREHOUSE"), declared, home, env),
             spark=SparkSettings.read(declared, env),
             secrets=Path(env["PENSTOCK_SECRETS"]) if env.get("PENSTOCK_SECRETS") else None,
+            brokers=int(_saved(home).get("brokers", 1)),
         )
 
     def port(self, service: str) -> int:
@@ -137,8 +143,19 @@ class Settings:
         return service if self.containers else HOST
 
     @property
+    def copies(self) -> dict[str, int]:
+        """Services that there are several of."""
+        return {"kafka": self.brokers}
+
+    @property
+    def broker_ports(self) -> list[int]:
+        names = ["kafka", *(f"kafka-{number}" for number in range(2, self.brokers + 1))]
+        return [self.port(name) for name in names]
+
+    @property
     def kafka_bootstrap(self) -> str:
-        return f"{self.host('kafka')}:{self.port('kafka')}"
+        """Every broker: whichever of them lives lets a client in."""
+        return ",".join(f"{self.host('kafka')}:{port}" for port in self.broker_ports)
 
     @property
     def kafka_ca(self) -> Path | None:

@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +41,15 @@ def _stack() -> Stack:
 @click.command()
 @click.option("--only", callback=_names, metavar="A,B", help="Start these and what they need.")
 @click.option("--without", callback=_names, metavar="A,B", help="Start all but these.")
+@click.option(
+    "--brokers",
+    type=click.Choice(["1", "3"]),
+    help="How many Kafka brokers; chosen at the first start, and kept.",
+)
 @as_json
-def up(only: list[str] | None, without: list[str] | None, as_json: bool) -> None:
+def up(
+    only: list[str] | None, without: list[str] | None, brokers: str | None, as_json: bool
+) -> None:
     """Start the embedded platform and the demo traffic; what already runs is left alone.
 
     \b
@@ -50,11 +57,14 @@ def up(only: list[str] | None, without: list[str] | None, as_json: bool) -> None
       penstock up
       penstock up --without airflow,connect,demo     a lighter stack
       penstock up --only postgres,kafka,registry     what the streams read from
+      penstock up --brokers 3                        Kafka that survives the loss of a broker
       PENSTOCK_HOME=/tmp/two PENSTOCK_PORT_OFFSET=1000 penstock up     a second stack beside it
     """
     from penstock.platform.doctor import require_startable
+    from penstock.platform.stack import Stack
 
-    stack = _stack()
+    settings = Settings.load()
+    stack = Stack(settings if brokers is None else replace(settings, brokers=int(brokers)))
     names = stack.select(only, without or [])
     require_startable(stack.settings, names)
     began = time.monotonic()

@@ -12,6 +12,7 @@ from penstock.platform import jars
 from penstock.platform.http import Answer, ask
 from penstock.platform.java import java_executable
 from penstock.platform.service import Report, Service
+from penstock.settings import HOST
 
 __all__ = ["Connect"]
 
@@ -39,7 +40,8 @@ class Connect(Service):
         secret = self.settings.secret
         worker = self.render(
             "connect/worker.properties",
-            broker_port=self.settings.port("kafka"),
+            bootstrap=",".join(f"{HOST}:{port}" for port in self.settings.broker_ports),
+            replicas=self.settings.brokers,
             port=self.port(),
             plugins=jars.require(self.settings, "debezium"),
             secrets_file=self._secrets_file,
