@@ -15,7 +15,7 @@ import click
 
 from penstock.cli.progress import steps
 from penstock.cli.show import console, print_rows
-from penstock.settings import Settings
+from penstock.settings import MOST_SUPERVISORS, Settings
 
 if TYPE_CHECKING:
     from penstock.platform.stack import Stack
@@ -46,9 +46,18 @@ def _stack() -> Stack:
     type=click.Choice(["1", "3"]),
     help="How many Kafka brokers; chosen at the first start, and kept.",
 )
+@click.option(
+    "--supervisors",
+    type=click.IntRange(1, MOST_SUPERVISORS),
+    help="How many supervisors share the tables; kept for later starts.",
+)
 @as_json
 def up(
-    only: list[str] | None, without: list[str] | None, brokers: str | None, as_json: bool
+    only: list[str] | None,
+    without: list[str] | None,
+    brokers: str | None,
+    supervisors: int | None,
+    as_json: bool,
 ) -> None:
     """Start the embedded platform and the demo traffic; what already runs is left alone.
 
@@ -58,13 +67,18 @@ def up(
       penstock up --without airflow,connect,demo     a lighter stack
       penstock up --only postgres,kafka,registry     what the streams read from
       penstock up --brokers 3                        Kafka that survives the loss of a broker
+      penstock up --supervisors 2                    two share the tables, each takes over
       PENSTOCK_HOME=/tmp/two PENSTOCK_PORT_OFFSET=1000 penstock up     a second stack beside it
     """
     from penstock.platform.doctor import require_startable
     from penstock.platform.stack import Stack
 
     settings = Settings.load()
-    stack = Stack(settings if brokers is None else replace(settings, brokers=int(brokers)))
+    if brokers is not None:
+        settings = replace(settings, brokers=int(brokers))
+    if supervisors is not None:
+        settings = replace(settings, supervisors=supervisors)
+    stack = Stack(settings)
     names = stack.select(only, without or [])
     require_startable(stack.settings, names)
     began = time.monotonic()
@@ -216,7 +230,8 @@ def _show(services: Sequence[Any], flows: list[dict[str, Any]]) -> None:
     table.add_row("", "", "", "", f"{total / 2**20:.0f} MB", "")
     console().print(table)
     if flows:
-        print_rows(flows, _FLOW_COLUMNS)
+        several = any("supervisor" in flow for flow in flows)
+        print_rows(flows, ("supervisor", *_FLOW_COLUMNS) if several else _FLOW_COLUMNS)
 
 
 def _welcome(stack: Stack, names: list[str], seconds: float) -> None:

@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from penstock.errors import EnvironmentProblem, PenstockError, ServiceFailed, UsageError
 from penstock.platform.files import write_private
 from penstock.platform.lock import stack_lock
+from penstock.platform.process import PidFile
 from penstock.platform.secrets import ensure_secrets
 from penstock.platform.service import Interrupted, Service, Status
 from penstock.platform.services import SERVICES
 from penstock.platform.spec import PlatformSpec
-from penstock.settings import Settings
+from penstock.settings import MOST_SUPERVISORS, Settings
 
 __all__ = ["Event", "Stack"]
 
@@ -140,8 +141,24 @@ class Stack:
                 f"this stack is running with port offset {saved}, not {offset}.",
                 remedy="Run `penstock down` first, or unset PENSTOCK_PORT_OFFSET.",
             )
-        chosen = {"port_offset": offset, "warehouse": warehouse, "brokers": self.settings.brokers}
+        self._require_no_surplus()
+        chosen = {
+            "port_offset": offset,
+            "warehouse": warehouse,
+            "brokers": self.settings.brokers,
+            "supervisors": self.settings.supervisors,
+        }
         write_private(file, json.dumps(chosen) + "\n")
+
+    def _require_no_surplus(self) -> None:
+        """A supervisor more than are asked for would go on, and nobody would know of it."""
+        for number in range(self.settings.supervisors + 1, MOST_SUPERVISORS + 1):
+            recorded = PidFile(self.settings.run / f"supervisor-{number}.pid").read()
+            if recorded is not None and recorded.is_running():
+                raise EnvironmentProblem(
+                    f"supervisor-{number} is running, and only {self.settings.supervisors} should.",
+                    remedy="Run `penstock down` first.",
+                )
 
     def _require_same_brokers(self, saved: int) -> None:
         """Brokers that hold data agreed on who votes: with other ones they could lose it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from penstock.errors import EnvironmentProblem
 from penstock.platform.files import private_folder
 from penstock.platform.kafka import Kafka
+from penstock.platform.process import Recorded, birth_of
 from penstock.platform.secrets import ensure_secrets
 from penstock.platform.spec import PlatformSpec
 from penstock.platform.stack import Stack
@@ -120,3 +122,39 @@ def test_settings_remember_how_many(three: Settings, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PENSTOCK_HOME", str(three.home))
     monkeypatch.setenv("PENSTOCK_PROJECT", str(Path(three.project)))
     assert Settings.load().brokers == 3
+
+
+def test_two_supervisors_are_two_services_that_know_their_names(settings: Settings) -> None:
+    two = Stack(replace(settings, supervisors=2)).services
+    named = [list(two[name].command())[-2:] for name in ("supervisor", "supervisor-2")]
+    assert named == [["--name", "supervisor"], ["--name", "supervisor-2"]]
+    one = Stack(settings).services
+    assert "supervisor-2" not in one
+    assert list(one["supervisor"].command())[-1] == "supervise", "as before there were several"
+    assert one["supervisor"].files() != two["supervisor"].files(), "so that it is restarted"
+
+
+def test_fewer_supervisors_are_refused_while_a_surplus_one_runs(settings: Settings) -> None:
+    stack = Stack(replace(settings, supervisors=2))
+    stack._remember()
+    pid = os.getpid()
+    stack.services["supervisor-2"].pid_file.write(Recorded(pid, birth_of(pid) or ""))
+    with pytest.raises(EnvironmentProblem, match="supervisor-2 is running, and only 1 should"):
+        Stack(settings)._remember()
+    stack.services["supervisor-2"].pid_file.clear()
+    Stack(settings)._remember()
+
+
+def test_the_number_of_supervisors_is_remembered_and_the_environment_wins(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Stack(replace(settings, supervisors=2))._remember()
+    monkeypatch.setenv("PENSTOCK_HOME", str(settings.home))
+    assert Settings.load().supervisors == 2
+    monkeypatch.setenv("PENSTOCK_SUPERVISORS", "3")
+    assert Settings.load().supervisors == 3
+    assert Settings.load().environment()["PENSTOCK_SUPERVISORS"] == "3"
+    for wrong in ("0", "many", "10", "-1"):
+        monkeypatch.setenv("PENSTOCK_SUPERVISORS", wrong)
+        with pytest.raises(EnvironmentProblem, match="not a number from 1 to 9"):
+            Settings.load()
