@@ -10,7 +10,7 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,10 @@ __all__ = ["PORTS", "Settings"]
 PORTS: dict[str, int] = {
     "kafka": 19092,
     "kafka-controller": 19093,
+    "kafka-2": 19094,
+    "kafka-2-controller": 19095,
+    "kafka-3": 19096,
+    "kafka-3-controller": 19097,
     "postgres": 15432,
     "registry": 18081,
     "connect": 18083,
@@ -33,6 +37,7 @@ PORTS: dict[str, int] = {
     "spark-ui": 14040,
 }
 HOST = "127.0.0.1"
+MOST_SUPERVISORS = 9
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,8 @@ class Settings:
     spark: SparkSettings = field(default_factory=SparkSettings)  # which master computes
     secrets: Path | None = None  # the folder of the secrets, where it is not home's own
     demo_rate: float = 20.0  # trades a second of the demo; its other traffic keeps proportion
+    brokers: int = 1  # 1 or 3, chosen at the first start: docs/brokers.md
+    supervisors: int = 1  # how many share the tables: docs/supervisors.md
 
     @classmethod
     def load(cls) -> Settings:
@@ -80,6 +87,21 @@ class Settings:
             spark=SparkSettings.read(declared, env),
             secrets=Path(env["PENSTOCK_SECRETS"]) if env.get("PENSTOCK_SECRETS") else None,
             demo_rate=_rate(env.get("PENSTOCK_DEMO_RATE", "20")),
+            brokers=int(_saved(home).get("brokers", 1)),
+            supervisors=_supervisors(env.get("PENSTOCK_SUPERVISORS"), home),
+        )
+
+    @classmethod
+    def of(cls, home: Path) -> Settings:
+        """Another stack of this project on this machine, as it was started."""
+        saved = _saved(home)
+        return replace(
+            cls.load(),
+            home=home,
+            port_offset=int(saved.get("port_offset", 0)),
+            brokers=int(saved.get("brokers", 1)),
+            supervisors=int(saved.get("supervisors", 1)),
+            secrets=None,
         )
 
     def port(self, service: str) -> int:
@@ -139,8 +161,19 @@ class Settings:
         return service if self.containers else HOST
 
     @property
+    def copies(self) -> dict[str, int]:
+        """Services that there are several of."""
+        return {"kafka": self.brokers, "supervisor": self.supervisors}
+
+    @property
+    def broker_ports(self) -> list[int]:
+        names = ["kafka", *(f"kafka-{number}" for number in range(2, self.brokers + 1))]
+        return [self.port(name) for name in names]
+
+    @property
     def kafka_bootstrap(self) -> str:
-        return f"{self.host('kafka')}:{self.port('kafka')}"
+        """Every broker: whichever of them lives lets a client in."""
+        return ",".join(f"{self.host('kafka')}:{port}" for port in self.broker_ports)
 
     @property
     def kafka_ca(self) -> Path | None:
@@ -176,6 +209,7 @@ class Settings:
             "PENSTOCK_HOME": str(self.home),
             "PENSTOCK_PORT_OFFSET": str(self.port_offset),
             "PENSTOCK_JARS": str(self.jars),
+            "PENSTOCK_SUPERVISORS": str(self.supervisors),
             "PENSTOCK_WAREHOUSE": "" if self.bucket is None else self.bucket.uri,
             **self.spark.environment(),
             **({"PENSTOCK_SECRETS": str(self.secrets)} if self.secrets else {}),
@@ -232,6 +266,17 @@ def _port_offset(asked: str | None, home: Path) -> int:
         return int(_saved(home)["port_offset"])
     except (KeyError, ValueError):
         return 0
+
+
+def _supervisors(asked: str | None, home: Path) -> int:
+    """As asked, or as the stack was started."""
+    told = _saved(home).get("supervisors", 1) if asked is None else asked
+    if str(told).isdigit() and 1 <= int(told) <= MOST_SUPERVISORS:
+        return int(told)
+    raise EnvironmentProblem(
+        f"PENSTOCK_SUPERVISORS is {told!r}, not a number from 1 to {MOST_SUPERVISORS}.",
+        remedy="Unset it, or set it to a number such as 2.",
+    )
 
 
 def _saved(home: Path) -> dict[str, Any]:

@@ -48,6 +48,7 @@ COMMANDS: dict[str, str] = {
     "quarantine": "penstock.cli.quarantine",
     "void": "penstock.cli.void",
     "marts": "penstock.cli.marts",
+    "mirror": "penstock.cli.mirror",
     "streams": "penstock.cli.streams",
     "supervise": "penstock.cli.streams",
 }

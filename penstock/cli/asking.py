@@ -12,6 +12,7 @@ import click
 from penstock.errors import NotRunning, PenstockError, UsageError
 from penstock.runtime import heartbeat
 from penstock.runtime.registry import Registry, Task
+from penstock.runtime.shares import alive_slots, spread
 from penstock.settings import Settings
 
 __all__ = [
@@ -74,15 +75,69 @@ def ask(
     timeout: float = 600.0,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Leave a task and wait for its result; says what it waits for."""
+    """Leave a task and wait for its result; says what it waits for.
+
+    What concerns tables of several supervisors is asked of each, for its own tables, one after the
+    other: such tables do not read one another, so it makes no difference which comes first.
+    """
     registry = Registry(settings)
     registry.create()
-    number = registry.ask(table, verb, arguments or {}, getpass.getuser())
+    told: dict[str, Any] = {}
+    for name, part in _parts(registry, table, verb, arguments or {}):
+        answer = _asked(settings, registry, (name, verb, part), timeout=timeout, quiet=quiet)
+        told = _joined(told, answer)
+    return told
+
+
+def _parts(
+    registry: Registry, table: str, verb: str, arguments: dict[str, Any]
+) -> list[tuple[str, dict[str, Any]]]:
+    """One task, or one for each supervisor that has some of the tables."""
+    if verb == "sweep":
+        slots = alive_slots(registry)
+        if len(slots) > 1:
+            return [(table, {**arguments, "slot": slot}) for slot in slots]
+    listed = next((word for word in ("to", "revisions") if arguments.get(word)), None)
+    if listed is None:
+        return [(table, arguments)]
+    groups = spread(registry, list(dict.fromkeys(name for name, _ in arguments[listed])))
+    if len(groups) < 2:
+        return [(table, arguments)]
+    return [
+        (group[0], {**arguments, listed: [one for one in arguments[listed] if one[0] in group]})
+        for group in groups
+    ]
+
+
+def _joined(told: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Answers of several, as one would have given them."""
+    joined = dict(told)
+    for name, value in more.items():
+        known = joined.get(name)
+        if isinstance(known, dict):
+            joined[name] = {**known, **value}
+        elif isinstance(known, int | float):
+            joined[name] = round(known + value, 3)
+        else:
+            joined[name] = value if known is None else known + value
+    return joined
+
+
+def _asked(
+    settings: Settings,
+    registry: Registry,
+    task: tuple[str, str, dict[str, Any]],
+    *,
+    timeout: float,
+    quiet: bool,
+) -> dict[str, Any]:
+    table, verb, arguments = task
+    number = registry.ask(table, verb, arguments, getpass.getuser())
     started, told = time.monotonic(), False
     while True:
-        (task,) = registry.tasks([number])
-        if task.state != "asked":
-            return _result(task)
+        (found,) = registry.tasks([number])
+        if found.state != "asked":
+            return _result(found)
         waited = time.monotonic() - started
         if waited > 3 and not told:
             told = True

@@ -15,7 +15,7 @@ import click
 
 from penstock.cli.progress import steps
 from penstock.cli.show import console, print_rows
-from penstock.settings import Settings
+from penstock.settings import MOST_SUPERVISORS, Settings
 
 if TYPE_CHECKING:
     from penstock.platform.stack import Stack
@@ -32,11 +32,10 @@ def _names(_: click.Context, __: click.Parameter, value: str | None) -> list[str
     return None if value is None else [name.strip() for name in value.split(",") if name.strip()]
 
 
-def _stack(rate: float | None = None) -> Stack:
+def _stack() -> Stack:
     from penstock.platform.stack import Stack
 
-    settings = Settings.load()
-    return Stack(settings if rate is None else replace(settings, demo_rate=rate))
+    return Stack(Settings.load())
 
 
 @click.command()
@@ -47,9 +46,25 @@ def _stack(rate: float | None = None) -> Stack:
     type=click.FloatRange(0, 1_000_000, min_open=True),
     help="Trades a second of the demo (20); the rest of its traffic keeps proportion.",
 )
+@click.option(
+    "--brokers",
+    type=click.Choice(["1", "3"]),
+    help="How many Kafka brokers; chosen at the first start, and kept.",
+)
+@click.option(
+    "--supervisors",
+    type=click.IntRange(1, MOST_SUPERVISORS),
+    help="How many supervisors share the tables; kept for later starts.",
+)
 @as_json
 def up(
-    only: list[str] | None, without: list[str] | None, rate: float | None, as_json: bool
+    *,
+    only: list[str] | None,
+    without: list[str] | None,
+    brokers: str | None,
+    supervisors: int | None,
+    rate: float | None,
+    as_json: bool,
 ) -> None:
     """Start the embedded platform and the demo traffic; what already runs is left alone.
 
@@ -59,11 +74,21 @@ def up(
       penstock up --without airflow,connect,demo     a lighter stack
       penstock up --only postgres,kafka,registry     what the streams read from
       penstock up --rate 130                         about 500 records a second
+      penstock up --brokers 3                        Kafka that survives the loss of a broker
+      penstock up --supervisors 2                    two share the tables, each takes over
       PENSTOCK_HOME=/tmp/two PENSTOCK_PORT_OFFSET=1000 penstock up     a second stack beside it
     """
     from penstock.platform.doctor import require_startable
+    from penstock.platform.stack import Stack
 
-    stack = _stack(rate)
+    settings = Settings.load()
+    if brokers is not None:
+        settings = replace(settings, brokers=int(brokers))
+    if supervisors is not None:
+        settings = replace(settings, supervisors=supervisors)
+    if rate is not None:
+        settings = replace(settings, demo_rate=rate)
+    stack = Stack(settings)
     names = stack.select(only, without or [])
     require_startable(stack.settings, names)
     began = time.monotonic()
@@ -215,7 +240,8 @@ def _show(services: Sequence[Any], flows: list[dict[str, Any]]) -> None:
     table.add_row("", "", "", "", f"{total / 2**20:.0f} MB", "")
     console().print(table)
     if flows:
-        print_rows(flows, _FLOW_COLUMNS)
+        several = any("supervisor" in flow for flow in flows)
+        print_rows(flows, ("supervisor", *_FLOW_COLUMNS) if several else _FLOW_COLUMNS)
 
 
 def _welcome(stack: Stack, names: list[str], seconds: float) -> None:

@@ -32,10 +32,12 @@ _COLUMNS = (
 
 
 @click.command(hidden=True)
-def supervise() -> None:
-    """Run the stream supervisor in the foreground; `penstock up` starts it in the background.
+@click.option("--name", default="supervisor", help="What it is shown as.")
+def supervise(name: str) -> None:
+    """Run a stream supervisor in the foreground; `penstock up` starts it in the background.
 
-    Start a second one and it waits as a standby until the first is gone.
+    Start one more than share the tables (PENSTOCK_SUPERVISORS, 1 by default) and it waits as a
+    standby until one is gone.
     """
     logging.basicConfig(
         level=logging.INFO,
@@ -46,7 +48,7 @@ def supervise() -> None:
     logging.getLogger("httpx").setLevel(logging.WARNING)
     from penstock.runtime.supervisor import Supervisor
 
-    Supervisor(Settings.load()).run()
+    Supervisor(Settings.load(), name).run()
 
 
 @click.command()
@@ -92,4 +94,5 @@ def _show(found: list[dict[str, object]], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found, indent=1))
         return
-    print_rows(found, _COLUMNS)
+    several = any("supervisor" in stream for stream in found)
+    print_rows(found, ("supervisor", *_COLUMNS) if several else _COLUMNS)

@@ -11,7 +11,10 @@ from penstock.errors import ServiceFailed
 from penstock.platform import jars
 from penstock.platform.http import Answer, ask
 from penstock.platform.java import java_executable
+from penstock.platform.mirror import connector_config
 from penstock.platform.service import Report, Service
+from penstock.runtime.mirrors import mirrors
+from penstock.settings import HOST
 
 __all__ = ["Connect"]
 
@@ -39,7 +42,8 @@ class Connect(Service):
         secret = self.settings.secret
         worker = self.render(
             "connect/worker.properties",
-            broker_port=self.settings.port("kafka"),
+            bootstrap=",".join(f"{HOST}:{port}" for port in self.settings.broker_ports),
+            replicas=self.settings.brokers,
             port=self.port(),
             plugins=jars.require(self.settings, "debezium"),
             secrets_file=self._secrets_file,
@@ -53,9 +57,14 @@ class Connect(Service):
             "worker.properties": worker,
             "rest.jaas": login,
             "rest.properties": f"{_REST_USER}={secret('connect-rest')}\n",
-            "secrets.properties": f"postgres-debezium={secret('postgres-debezium')}\n",
+            "secrets.properties": "".join(f"{n}={secret(n)}\n" for n in self._named_secrets()),
             "log4j2.yaml": self.render("kafka/log4j2.yaml"),
         }
+
+    def _named_secrets(self) -> list[str]:
+        """Secrets that connectors refer to."""
+        copied = [mirror.secret for mirror in mirrors(self.settings)]
+        return ["postgres-debezium", *(["kafka-connect", *copied] if copied else [])]
 
     def command(self) -> Sequence[str]:
         libraries = jars.require(self.settings, "kafka")
@@ -99,14 +108,26 @@ class Connect(Service):
             # The file names loopback, where the database is unless it is a container.
             config = declared["config"] | {"database.hostname": self.settings.host("postgres")}
             found.append((declared["name"], config))
+        for mirror in mirrors(self.settings):
+            config = connector_config(self.settings, mirror, self._secrets_file)
+            found.append((mirror.connector, config))
         return found
+
+    def drop(self, name: str) -> None:
+        """Let a connector end; nobody minds if it is gone already."""
+        self._rest(f"/connectors/{name}", "DELETE")
+
+    def state_of(self, name: str) -> str:
+        """The worst state among a connector and its tasks."""
+        return _state(self._rest(f"/connectors/{name}/status")).lower()
 
     def detail(self) -> str:
         """Connectors that do not run, or how many do."""
         names = [name for name, _ in self._connectors()]
         states = {name: _state(self._rest(f"/connectors/{name}/status")) for name in names}
         wrong = [f"{name} {state.lower()}" for name, state in states.items() if state != "RUNNING"]
-        return ", ".join(wrong) or f"{len(states)} connector running"
+        plural = "s" if len(states) > 1 else ""
+        return ", ".join(wrong) or f"{len(states)} connector{plural} running"
 
 
 _LOGIN_MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"

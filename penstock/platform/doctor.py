@@ -168,7 +168,8 @@ def _spark(settings: Settings) -> Check:
 
 def _ports(settings: Settings) -> Iterator[Check]:
     """A port must be free, or ours."""
-    for service in PlatformSpec.load(settings.project).services.values():
+    spec = PlatformSpec.load(settings.project).with_copies(settings.copies)
+    for service in spec.services.values():
         recorded = PidFile(settings.run / f"{service.name}.pid").read()
         ours = recorded is not None and recorded.is_running()
         for name in service.ports:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Iterable
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,14 @@ from penstock.platform.spec import PlatformSpec, Topic
 from penstock.runtime.kafka import client_options
 from penstock.settings import Settings
 
-__all__ = ["EVERY_ACL", "broker_answers", "provision", "provision_streams"]
+__all__ = [
+    "EVERY_ACL",
+    "await_brokers",
+    "broker_answers",
+    "missing_replicas",
+    "provision",
+    "provision_streams",
+]
 
 _PARTITIONS = 2
 _KEPT = {"retention.ms": "86400000"}  # bronze is the log that lasts
@@ -60,12 +69,38 @@ def _admin(settings: Settings) -> AdminClient:
     return AdminClient(client_options(settings, "admin") | {"log_level": 0, "error_cb": _quiet})
 
 
-def broker_answers(settings: Settings, timeout: float = 2.0) -> bool:
-    """True when the broker lets the admin in and knows its own cluster."""
+def broker_answers(settings: Settings, number: int, address: str, timeout: float = 2.0) -> bool:
+    """True when a broker lets the admin in and counts itself among its cluster's."""
+    options = client_options(settings, "admin") | {"bootstrap.servers": address}
     try:
-        return bool(_admin(settings).list_topics(timeout=timeout).brokers)
+        admin = AdminClient(options | {"log_level": 0, "error_cb": _quiet})
+        return number in admin.list_topics(timeout=timeout).brokers
     except KafkaException:
         return False
+
+
+def await_brokers(settings: Settings, count: int, seconds: float) -> None:
+    """Wait until so many brokers are in the cluster: a topic of three replicas needs three."""
+    admin, deadline = _admin(settings), time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with suppress(KafkaException):
+            if len(admin.list_topics(timeout=2).brokers) >= count:
+                return
+        time.sleep(0.2)
+    raise ServiceFailed(
+        f"not all of the {count} brokers came together within {seconds:.0f} s.",
+        remedy=f"See {settings.logs}/kafka*.log; then run `penstock up` again.",
+    )
+
+
+def missing_replicas(settings: Settings, number: int) -> int:
+    """How many partitions' replicas on one broker are not in sync with their leaders."""
+    try:
+        found = _admin(settings).list_topics(timeout=5).topics.values()
+    except KafkaException as error:
+        raise ServiceFailed(f"the brokers do not answer: {error.args[0].str()}.") from error
+    partitions = [part for topic in found for part in topic.partitions.values()]
+    return len([p for p in partitions if number in p.replicas and number not in p.isrs])
 
 
 def provision(settings: Settings, spec: PlatformSpec) -> None:
@@ -73,7 +108,8 @@ def provision(settings: Settings, spec: PlatformSpec) -> None:
     admin = _admin(settings)
     try:
         declared = _declared(settings, spec)
-        _topics(admin, [*spec.topics, *(Topic(name, _PARTITIONS, _KEPT) for name in declared)])
+        more = (Topic(name, _PARTITIONS, _KEPT) for name in declared)
+        _topics(admin, [*spec.topics, *more], settings.brokers)
         _users(admin, settings, spec)
         _acls(admin, spec, declared)
     except KafkaException as error:
@@ -115,10 +151,10 @@ def _settle(futures: Iterable[Future[Any]]) -> None:
         future.result(_TIMEOUT)
 
 
-def _topics(admin: AdminClient, topics: Iterable[Topic]) -> None:
+def _topics(admin: AdminClient, topics: Iterable[Topic], replicas: int) -> None:
     existing = admin.list_topics(timeout=_TIMEOUT).topics
     missing = [
-        NewTopic(topic.name, topic.partitions, 1, config=topic.config)
+        NewTopic(topic.name, topic.partitions, replicas, config=topic.config)
         for topic in topics
         if topic.name not in existing
     ]

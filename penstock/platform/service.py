@@ -54,11 +54,12 @@ class Status:
 class Service(ABC):
     """One service of the stack. Sub-classes say how it is configured, started and asked."""
 
-    name: ClassVar[str]
+    name: str  # of a copy: with its number
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
     niceness: ClassVar[int] = 0  # who may be kept waiting for a core, as the system counts it
 
-    def __init__(self, settings: Settings, spec: PlatformSpec) -> None:
+    def __init__(self, settings: Settings, spec: PlatformSpec, name: str | None = None) -> None:
+        self.name = name or self.name
         self.settings = settings
         self.platform = spec
         self.spec: ServiceSpec = spec.services[self.name]

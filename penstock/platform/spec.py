@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ class ServiceSpec:
     ready_within: float
     grace: float
     heap: str = ""
+    base: str = ""  # what it is one of several of; itself, where there is one
+    number: int = 1
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,22 @@ class PlatformSpec:
                 f"{file} cannot be understood: {error}.", remedy="Correct the file."
             ) from error
 
+    def with_copies(self, copies: Mapping[str, int]) -> PlatformSpec:
+        """The same with several of some services: ``kafka``, ``kafka-2``, ``kafka-3``.
+
+        Whoever needs such a service needs all of them, so that they are stopped after it. A port
+        of a copy is called as the service's own, with the copy's name in front.
+        """
+        made: dict[str, ServiceSpec] = {}
+        for name, one in self.services.items():
+            needs = tuple(n for need in one.needs for n in _names(need, copies.get(need, 1)))
+            made[name] = replace(one, needs=needs)
+            for number, copy in enumerate(_names(name, copies.get(name, 1))[1:], start=2):
+                ports = tuple(port.replace(name, copy, 1) for port in one.ports)
+                title = f"{one.title}, number {number}"
+                made[copy] = replace(made[name], name=copy, title=title, ports=ports, number=number)
+        return replace(self, services=made)
+
     @classmethod
     def _parse(cls, raw: dict[str, Any]) -> PlatformSpec:
         kafka, postgres = raw["kafka"], raw["postgres"]
@@ -119,6 +138,10 @@ class PlatformSpec:
         )
 
 
+def _names(name: str, count: int) -> list[str]:
+    return [name, *(f"{name}-{number}" for number in range(2, count + 1))]
+
+
 def _service(name: str, body: dict[str, Any]) -> ServiceSpec:
     return ServiceSpec(
         name=name,
@@ -128,6 +151,7 @@ def _service(name: str, body: dict[str, Any]) -> ServiceSpec:
         ready_within=body["ready_within"],
         grace=body["grace"],
         heap=body.get("heap", ""),
+        base=name,
     )
 
 

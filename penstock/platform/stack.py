@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from penstock.errors import EnvironmentProblem, PenstockError, ServiceFailed, UsageError
 from penstock.platform.files import write_private
 from penstock.platform.lock import stack_lock
+from penstock.platform.process import PidFile
 from penstock.platform.secrets import ensure_secrets
 from penstock.platform.service import Interrupted, Service, Status
 from penstock.platform.services import SERVICES
 from penstock.platform.spec import PlatformSpec
-from penstock.settings import Settings
+from penstock.settings import MOST_SUPERVISORS, Settings
 
 __all__ = ["Event", "Stack"]
 
@@ -52,11 +53,11 @@ class Stack:
 
     def __init__(self, settings: Settings, spec: PlatformSpec | None = None) -> None:
         self.settings = settings
-        self.spec = spec or PlatformSpec.load(settings.project)
+        self.spec = (spec or PlatformSpec.load(settings.project)).with_copies(settings.copies)
         self.services: dict[str, Service] = {
-            name: SERVICES[name](settings, self.spec)
-            for name in self.spec.services
-            if name in SERVICES
+            name: SERVICES[one.base or name](settings, self.spec, name)
+            for name, one in self.spec.services.items()
+            if (one.base or name) in SERVICES
         }
 
     # --- which services ---------------------------------------------------------------------------
@@ -68,6 +69,8 @@ class Stack:
                     f"there is no service named {name!r}.",
                     remedy=f"Services: {', '.join(self.services)}.",
                 )
+        only = None if only is None else self._all_of(only)
+        without = self._all_of(without)
         chosen = self._with_needs(only) if only is not None else set(self.services)
         names = [name for name in self.services if name in chosen and name not in without]
         for name in names:
@@ -78,6 +81,11 @@ class Stack:
                         remedy=f"Leave both out: --without {needed},{name}.",
                     )
         return names
+
+    def _all_of(self, names: Iterable[str]) -> list[str]:
+        """With the copies of those that there are several of: one is of no use by itself."""
+        asked = set(names)
+        return [name for name in self.services if {name, self.spec.services[name].base} & asked]
 
     def _with_needs(self, names: Iterable[str]) -> set[str]:
         found: set[str] = set()
@@ -109,15 +117,17 @@ class Stack:
             raise _joined(failures)
 
     def _remember(self) -> None:
-        """Save ports and warehouse, so that later commands need no environment variable."""
+        """Save what was chosen, so that later commands need no environment variable."""
         file = self.settings.home / "stack.json"
         offset = self.settings.port_offset
         warehouse = "" if self.settings.bucket is None else self.settings.bucket.uri
         try:
             known = json.loads(file.read_text())
             saved, place = int(known["port_offset"]), known.get("warehouse", "")
+            brokers = int(known.get("brokers", 1))
         except (FileNotFoundError, KeyError, ValueError, TypeError):
-            saved, place = offset, warehouse
+            saved, place, brokers = offset, warehouse, 1
+        self._require_same_brokers(brokers)
         if place != warehouse:
             # What the registry and the stores know is of the tables there.
             raise EnvironmentProblem(
@@ -131,7 +141,35 @@ class Stack:
                 f"this stack is running with port offset {saved}, not {offset}.",
                 remedy="Run `penstock down` first, or unset PENSTOCK_PORT_OFFSET.",
             )
-        write_private(file, json.dumps({"port_offset": offset, "warehouse": warehouse}) + "\n")
+        self._require_no_surplus()
+        chosen = {
+            "port_offset": offset,
+            "warehouse": warehouse,
+            "brokers": self.settings.brokers,
+            "supervisors": self.settings.supervisors,
+        }
+        write_private(file, json.dumps(chosen) + "\n")
+
+    def _require_no_surplus(self) -> None:
+        """A supervisor more than are asked for would go on, and nobody would know of it."""
+        for number in range(self.settings.supervisors + 1, MOST_SUPERVISORS + 1):
+            recorded = PidFile(self.settings.run / f"supervisor-{number}.pid").read()
+            if recorded is not None and recorded.is_running():
+                raise EnvironmentProblem(
+                    f"supervisor-{number} is running, and only {self.settings.supervisors} should.",
+                    remedy="Run `penstock down` first.",
+                )
+
+    def _require_same_brokers(self, saved: int) -> None:
+        """Brokers that hold data agreed on who votes: with other ones they could lose it."""
+        formatted = any(self.settings.data.glob("kafka*/formatted-by-penstock"))
+        if formatted and saved != self.settings.brokers:
+            raise EnvironmentProblem(
+                f"Kafka of this stack was made with {saved} broker{'s' if saved > 1 else ''}, "
+                f"not {self.settings.brokers}.",
+                remedy=f"Run `penstock up --brokers {saved}`, or start another stack with its own "
+                "PENSTOCK_HOME.",
+            )
 
     @staticmethod
     def _runs(service: Service) -> bool:

@@ -17,7 +17,10 @@ _SPARK = "spark.txt"
 
 
 class Supervisor(Service):
-    """Started from the project's folder, so that the project's jobs can be imported."""
+    """Started from the project's folder, so that the project's jobs can be imported.
+
+    Of several, each is looked at by itself: its own sign of life tells of it.
+    """
 
     name = "supervisor"
 
@@ -27,14 +30,24 @@ class Supervisor(Service):
 
     def files(self) -> Mapping[str, str]:
         """For people, and so that another master is a changed configuration."""
-        return {_SPARK: self.settings.spark.describe()}
+        alone = {_SPARK: self.settings.spark.describe()}
+        if self.settings.supervisors == 1:
+            return alone
+        return {**alone, "share.txt": f"one of {self.settings.supervisors}\n"}
 
     def command(self) -> Sequence[str]:
-        return [sys.executable, "-m", "penstock.cli", "supervise"]
+        named = ["--name", self.name] if self.settings.supervisors > 1 else []
+        return [sys.executable, "-m", "penstock.cli", "supervise", *named]
+
+    def _beat(self) -> heartbeat.Heartbeat | None:
+        recorded = self.pid_file.read()
+        if self.settings.supervisors == 1 or recorded is None:
+            return heartbeat.read(self.settings)
+        return heartbeat.read_of(self.settings, recorded.pid)
 
     def ready(self) -> bool:
         """Streams run, here or in another supervisor, and the heartbeat is not a dead one's."""
-        beat = heartbeat.read(self.settings)
+        beat = self._beat()
         if beat is None or beat.age_seconds > heartbeat.STALE_AFTER:
             return False
         # Whether a container lives is its engine's matter, and a pid means nothing in another one.
@@ -42,7 +55,7 @@ class Supervisor(Service):
         return beat.state in ("running", "standby") and lives
 
     def detail(self) -> str:
-        beat = heartbeat.read(self.settings)
+        beat = self._beat()
         if beat is None:
             return "no heartbeat"
         told = f"{beat.state}, {len(beat.streams)} streams, beat {beat.age_seconds:.0f} s ago"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections.abc import Collection
 from typing import Any, Protocol
 
 from deltalake.exceptions import DeltaError
@@ -31,6 +32,7 @@ class Forgetful(Protocol):
     settings: Settings
 
     def forget(self, table: str, revision: str) -> None: ...
+    def answers_for(self, table: str) -> bool: ...
 
 
 def drop(world: Forgetful, registry: Registry, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -83,14 +85,14 @@ def delete_revision(settings: Settings, name: TableName, revision: str) -> int:
     return freed
 
 
-def finish_swaps(settings: Settings, registry: Registry) -> list[str]:
-    """Bring the registry in line with the live logs: what they show is what is live.
+def finish_swaps(settings: Settings, registry: Registry, tables: Collection[str]) -> list[str]:
+    """Bring the registry in line with the live logs of tables: what they show is what is live.
 
     A crash between the commit of a swap and its note in the registry is mended here, before
     anything is written.
     """
     staging, mended = Staging(registry), []
-    revisions = registry.revisions()
+    revisions = [r for r in registry.revisions() if r.table in tables]
     for live in [r for r in revisions if r.state == State.LIVE]:
         others = [r.revision for r in revisions if r.table == live.table]
         path = live_path(settings.warehouse, TableName.parse(live.table))

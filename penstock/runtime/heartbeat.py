@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from penstock.settings import Settings
 
-__all__ = ["STALE_AFTER", "Heartbeat", "read", "streams"]
+__all__ = ["STALE_AFTER", "Heartbeat", "read", "read_of", "streams"]
 
 STALE_AFTER = 15.0  # seconds; the supervisor beats every second or two
 
@@ -29,7 +29,10 @@ class Heartbeat(Protocol):
 
 
 def read(settings: Settings) -> Heartbeat | None:
-    """The newest heartbeat; None when there never was one or the registry does not answer."""
+    """The newest heartbeat, of several supervisors all in one.
+
+    None when there never was one or the registry does not answer.
+    """
     try:
         from penstock.runtime.registry import Registry
 
@@ -37,6 +40,17 @@ def read(settings: Settings) -> Heartbeat | None:
             return registry.heartbeat()
     except Exception:
         # Whatever is wrong (database down, tables not made yet) means the same here: no heartbeat.
+        return None
+
+
+def read_of(settings: Settings, pid: int) -> Heartbeat | None:
+    """The newest heartbeat of one of several supervisors."""
+    try:
+        from penstock.runtime.registry import Registry
+
+        with closing(Registry(settings)) as registry:
+            return next((beat for beat in registry.heartbeats() if beat.pid == pid), None)
+    except Exception:  # as above
         return None
 
 

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ForeignCommit, LeaseLost, PenstockError, in_a_line
@@ -136,6 +137,7 @@ class IngestGroup:
         on_lease_lost: Callable[[], None],
         every: dt.timedelta = EVERY,
         waits: Mapping[str, dt.timedelta] | None = None,
+        checkpoints: Path | None = None,
         topics: Topics | None = None,
         query: Callable[..., Ingest] = Ingest,
     ) -> None:
@@ -144,6 +146,7 @@ class IngestGroup:
         self._bronze = bronze
         self._on_commit = on_commit
         self._on_lease_lost = on_lease_lost
+        self._checkpoints = checkpoints or settings.run / "checkpoints"
         self._topics = topics or KafkaTopics(settings)
         self._make_query = query
         self._query: Ingest | None = None
@@ -183,6 +186,10 @@ class IngestGroup:
         with self._asking:
             self._restarts.add(name)
         self.wake()
+
+    def has(self, name: str) -> bool:
+        """Whether a stream takes part, or is about to leave: its table may still be written."""
+        return name in self._members
 
     def wake(self) -> None:
         self._awake.set()
@@ -339,7 +346,7 @@ class IngestGroup:
             self._session, lanes, self._on_commit, every=every, on_trouble=self.wake
         )
         try:
-            query.start(spark_options(self._settings), self._settings.run / "checkpoints")
+            query.start(spark_options(self._settings), self._checkpoints)
         except Exception as error:
             query.stop()
             for member in members:

@@ -21,7 +21,7 @@ class Topic:
 
     name: str
     topic_id: str
-    cluster_id: str
+    cluster_id: str  # of a mirrored topic: the cluster it is copied from
     earliest: dict[int, int]
     latest: dict[int, int]
 
@@ -52,7 +52,19 @@ def spark_options(settings: Settings) -> dict[str, str]:
         # answers a connection in order: the default wait of 500 ms would be in every batch.
         "kafka.fetch.max.wait.ms": "20",
         "groupIdPrefix": "penstock-streams",
+        **_patience(settings),
     }
+
+
+def _patience(settings: Settings) -> dict[str, str]:
+    """With several brokers: how soon a call that waits for a dead one is made anew.
+
+    Left as they are, these are 30 and 60 s: a broker killed in the middle of a look at the offsets
+    held up all topics for a minute, long after others led its partitions.
+    """
+    if settings.brokers == 1:
+        return {}
+    return {"kafka.request.timeout.ms": "8000", "kafka.default.api.timeout.ms": "10000"}
 
 
 def _way(settings: Settings) -> dict[str, str]:

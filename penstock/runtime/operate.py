@@ -1,20 +1,23 @@
 """What takes more than one writer: pinning revisions to one moment, swapping live tables, dropping.
 
-Runs in the supervisor, which holds every table's lease, in a thread of its own: the lease is
-renewed meanwhile. A revision that takes part comes to a stand between two batches and is let go
-afterwards; nothing else notices. A task that a crash interrupted is done again: a swap that was
-committed is found in the live log and not repeated, so a release of several tables is finished.
+Runs in the supervisor that holds the tables, in a thread of its own: its slot is renewed meanwhile,
+and no table leaves it before this is done. A revision that takes part comes to a stand between two
+batches and is let go afterwards; nothing else notices. A task that a crash interrupted is done
+again: a swap that was committed is found in the live log and not repeated, so a release of several
+tables is finished.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from penstock.errors import NotRunning, PenstockError, UsageError, in_a_line
@@ -144,7 +147,7 @@ def _swap(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[s
     _refuse_held(staging, moves)
     known_of: dict[str, Any] = {f.name: arguments.get(f.name) for f in fields(Decision)}
     decision = Decision(**known_of)
-    scratch = world.settings.run / "swap"
+    scratch = _scratch(world)
     began = time.monotonic()
     known = {move.table: differences(world, move, scratch) for move in moves}
     stood, done = time.monotonic(), []
@@ -164,6 +167,11 @@ def _swap(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[s
         "prepared_seconds": round(stood - began, 3),
         "held_seconds": round(time.monotonic() - stood, 3),
     }
+
+
+def _scratch(world: World) -> Path:
+    """Of this process alone: another supervisor may be at the same for its own tables."""
+    return world.settings.run / "swap" / str(os.getpid())
 
 
 def _refuse_held(staging: Staging, moves: list[Move]) -> None:
@@ -235,8 +243,8 @@ def _repair(world: World, registry: Registry, arguments: dict[str, Any]) -> dict
         if stand is not None:
             stand.arrived(STAND_SECONDS)
         writer, keys = world.writer(table, revision, part)
-        live = DeltaLog.take(path, world.token)
-        told = show_again(writer, live, keys, info, world.settings.run / "swap")
+        live = DeltaLog.take(path, world.token_of(table))
+        told = show_again(writer, live, keys, info, _scratch(world))
     finally:
         if stand is not None:
             stand.let_go()

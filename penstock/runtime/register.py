@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.alone import alone
 from penstock.model.definition import Table
 from penstock.model.names import TableName
 from penstock.runtime.analysis import Analysed, analysed_bundle
@@ -113,7 +116,8 @@ def write_manifest(settings: Settings, found: Analysed, live: dict[str, Revision
     ]
     broken = [{"what": b.what, "reason": b.reason} for b in found.broken]
     manifest = {"tables": [*streams, *tables, *companions], "broken": broken}
-    _write(settings, manifest)
+    with _alone_with(settings):
+        _write(settings, manifest)
 
 
 def show_revision(settings: Settings, revision: Revision, *, declared: bool) -> None:
@@ -122,7 +126,28 @@ def show_revision(settings: Settings, revision: Revision, *, declared: bool) -> 
     Args:
         declared: that is what the tree declares, as far as anybody knows.
     """
-    manifest = json.loads(settings.manifest.read_text())
+    with _alone_with(settings):
+        manifest = json.loads(settings.manifest.read_text())
+        _show(manifest, revision, declared=declared)
+        _write(settings, manifest)
+
+
+@contextmanager
+def _alone_with(settings: Settings) -> Iterator[None]:
+    """The manifest is ours; another supervisor that wants to change it waits."""
+    settings.manifest.parent.mkdir(parents=True, exist_ok=True)
+    with alone(
+        Path(f"{settings.manifest}.lock"),
+        patience=30.0,
+        report=lambda text: None,
+        waiting="",
+        refused="the manifest is being written by process {pid}.",
+        remedy="Look at that process; then try again.",
+    ):
+        yield
+
+
+def _show(manifest: dict[str, Any], revision: Revision, *, declared: bool) -> None:
     for entry in manifest["tables"]:
         if entry["name"] == revision.table:
             if declared:
@@ -132,7 +157,6 @@ def show_revision(settings: Settings, revision: Revision, *, declared: bool) -> 
             tree = entry.get("declared_revision")
             entry["changed"] = bool(tree) and tree != fingerprint_of(revision.revision)
             entry.update(revision.declared.get("meaning", {}))
-    _write(settings, manifest)
 
 
 def fingerprint_of(revision: str) -> str:
@@ -141,7 +165,6 @@ def fingerprint_of(revision: str) -> str:
 
 
 def _write(settings: Settings, manifest: dict[str, Any]) -> None:
-    settings.manifest.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(f"{settings.manifest}.new")
     fresh.write_text(json.dumps(manifest, indent=1))
     os.replace(fresh, settings.manifest)

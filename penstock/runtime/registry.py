@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import pg8000.native
 
 from penstock.errors import NotRunning
+from penstock.runtime.beats import Heartbeat, together
 from penstock.settings import Settings
 
 __all__ = ["Heartbeat", "Registry", "Revision", "State", "Task"]
@@ -81,6 +82,17 @@ create table if not exists lease (
     token      bigint not null,
     expires_at timestamptz not null
 );
+create table if not exists fence (
+    one   boolean primary key check (one),
+    token bigint not null
+);
+insert into fence select true, coalesce(max(token), 0) from lease on conflict do nothing;
+create table if not exists holding (
+    table_name text primary key,
+    holder     text not null,
+    token      bigint not null,
+    held_at    timestamptz not null default now()
+);
 create table if not exists heartbeat (
     supervisor text primary key,
     state      text not null,
@@ -139,20 +151,6 @@ class Task:
     arguments: dict[str, Any]
     state: str = "asked"
     result: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True)
-class Heartbeat:
-    """The last sign of life of the supervisor that holds the lease."""
-
-    supervisor: str
-    state: str
-    age_seconds: float
-    pid: int
-    streams: list[dict[str, Any]]
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class Registry:
@@ -313,16 +311,14 @@ class Registry:
     def heartbeats(self) -> list[Heartbeat]:
         rows = self.run(
             "select supervisor, state, extract(epoch from clock_timestamp() - beat_at)::float8, "
-            "pid, streams from heartbeat order by beat_at desc"
+            "pid, streams, exists (select 1 from lease where holder = supervisor and "
+            "expires_at >= clock_timestamp()) from heartbeat order by beat_at desc"
         )
         return [Heartbeat(*row) for row in rows]
 
     def heartbeat(self) -> Heartbeat | None:
-        """The working supervisor's newest sign of life; a standby's only if there is no other."""
-        beats = self.heartbeats()
-        return next(
-            (beat for beat in beats if beat.state != "standby"), beats[0] if beats else None
-        )
+        """What the supervisors that work come to."""
+        return together(self.heartbeats())
 
     # --- what operators ask for -----------------------------------------------------------
     def wishes(self) -> dict[str, tuple[bool, int]]:

@@ -25,7 +25,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -267,8 +267,9 @@ class Ledger(Registry):
 class SlotWatch:
     """A thread of the supervisor that looks at every slot and keeps the alarms."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, looks: Callable[[], bool] = lambda: True) -> None:
         self._settings = settings
+        self._looks = looks  # one supervisor looks; the others show what it found
         self._captures = captures(settings.project)
         self._ledger = Ledger(settings)
         self._shown: dict[str, str] = {}  # topic -> what to show of it
@@ -311,7 +312,7 @@ class SlotWatch:
 
     def look(self) -> None:
         """Look once at every slot; raise what is new and show what stands."""
-        for capture in self._captures:
+        for capture in self._captures if self._looks() else []:
             self._look_at(capture)
         shown = {t: text for c in self._captures for t, text in self._passing_of(c)}
         standing: dict[str, list[str]] = {}

@@ -1,8 +1,8 @@
 """The streams of one supervisor: from registered revisions to running workers.
 
-While a supervisor holds the lease it has one ``Streams``: the writers of every table it owns, all
-opened under one token, and a worker per topic and per revision. ``converge`` compares what should
-run with what does and starts or stops the difference.
+While a supervisor has a slot it has one ``Streams``: the writers of every table it holds, each
+opened under the table's token, and a worker per topic and per revision. ``converge`` compares what
+should run with what does and starts or stops the difference.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import os
-import queue
 from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, PenstockError
 from penstock.model.catalog import Catalog
 from penstock.model.definition import Table, waiting_time
 from penstock.model.names import TableName
@@ -22,17 +22,17 @@ from penstock.model.stream import Stream
 from penstock.runtime.build import changes, follower
 from penstock.runtime.bundle import Bundle
 from penstock.runtime.delta_log import DeltaLog
+from penstock.runtime.errands import Errands
 from penstock.runtime.follow import Follower, Input, TableContext
 from penstock.runtime.history import adopt_history
 from penstock.runtime.holds import Holds
 from penstock.runtime.ingest import EVERY
 from penstock.runtime.ingest_worker import IngestGroup
-from penstock.runtime.operate import OPERATIONS, Operator
-from penstock.runtime.registry import Registry, Revision, State, Task
+from penstock.runtime.registry import Revision, State
 from penstock.runtime.schemas import SchemaRegistry
+from penstock.runtime.shares import Shares
 from penstock.runtime.staging import Build, Candidate, How
-from penstock.runtime.tasks import VERBS
-from penstock.runtime.worker import FollowWorker, Order, Turns, Worker
+from penstock.runtime.worker import FollowWorker, Turns, Worker
 from penstock.runtime.world import RunningWorld
 from penstock.runtime.writers import Writers
 from penstock.settings import Settings
@@ -40,40 +40,38 @@ from penstock.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Streams"]
+__all__ = ["Streams", "checkpoints"]
 
 log = logging.getLogger("penstock.streams")
 
 
 class Streams:
-    """Everything that runs under one lease."""
+    """Everything that runs in one slot."""
 
     def __init__(
         self,
         session: SparkSession,
         settings: Settings,
-        token: int,
+        shares: Shares,
         on_lease_lost: Callable[[], None],
     ) -> None:
         self.session = session
         self.settings = settings
-        self.token = token
+        self.shares = shares
         self.workers: dict[str, Worker] = {}
         self.broken: dict[str, str] = {}
         self._on_lease_lost = on_lease_lost
         self._schemas = SchemaRegistry(settings.registry_url)
         self._catalogs: dict[str, Catalog] = {}
-        self.writers = Writers(settings.warehouse, token)
+        self.writers = Writers(settings.warehouse, self.token_of)
         self._revisions: dict[tuple[str, str], Revision] = {}
         self._readers: dict[str, list[str]] = {}  # a stream -> the streams to wake when it moves
         self._restarts: dict[str, int] | None = None
         self._leaving: set[str] = set()
         self._ingest: IngestGroup | None = None
         self._turns = Turns(max(1, (os.cpu_count() or 2) - 1))
-        self._operator: Operator | None = None
         self._holds = Holds(self.writers, self.workers)
-        self._given: set[int] = set()  # tasks handed to a worker
-        self._answers: queue.SimpleQueue[tuple[int, dict[str, Any], bool]] = queue.SimpleQueue()
+        self.errands = Errands(self, shares.answers_for, shares.slot)
 
     # --- convergence ----------------------------------------------------------------------
     def converge(
@@ -144,6 +142,7 @@ class Streams:
                 on_lease_lost=self._on_lease_lost,
                 every=eager,
                 waits=waits,
+                checkpoints=checkpoints(self.settings, self.shares.slot),
             )
             self._ingest.start()
         else:
@@ -156,48 +155,6 @@ class Streams:
         self._restarts = asked
         return [name for name in asked if asked[name] > before.get(name, 0)]
 
-    # --- tasks ----------------------------------------------------------------------------
-    def hand_out(self, tasks: list[Task]) -> None:
-        """Give each task to the worker of its table's live revision, once."""
-        for task in tasks:
-            if task.id in self._given:
-                continue
-            if task.verb in OPERATIONS:
-                self._given.add(task.id)
-                self._operator_thread().give(task)
-                continue
-            worker = self._worker_of(task)
-            if worker is None or worker.state not in ("running", "parked"):
-                continue  # it may be about to start; the task waits
-            self._given.add(task.id)
-            if worker.state == "parked":
-                self._answers.put((task.id, {"error": f"it is parked: {worker.error}"}, True))
-            elif task.verb not in VERBS:
-                self._answers.put((task.id, {"error": f"nobody knows how to {task.verb}"}, True))
-            else:
-                worker.order(self._order(task))
-
-    def _order(self, task: Task) -> Order:
-        def run(table: Follower) -> dict[str, Any]:
-            return VERBS[task.verb](table, task.arguments)
-
-        def done(result: dict[str, Any]) -> None:
-            self._answers.put((task.id, result, False))
-
-        def failed(reason: str) -> None:
-            self._answers.put((task.id, {"error": reason}, True))
-
-        return Order(run, done, failed)
-
-    def _worker_of(self, task: Task) -> FollowWorker | None:
-        wanted = task.arguments.get("revision")
-        for (table, revision), known in self._revisions.items():
-            mine = known.state == State.LIVE if wanted is None else revision == wanted
-            if table == task.table and mine:
-                worker = self.workers.get(f"{table}@{revision}")
-                return worker if isinstance(worker, FollowWorker) else None
-        return None
-
     @property
     def world(self) -> RunningWorld:
         """What runs, as operations on it need it."""
@@ -207,30 +164,22 @@ class Streams:
         """Tables that a guard holds and nobody knows of yet, and why."""
         return self._holds.breaches()
 
-    def _operator_thread(self) -> Operator:
-        if self._operator is None:
-            self._operator = Operator(
-                self.world,
-                lambda task, result, failed: self._answers.put((task, result, failed)),
-                lambda: Registry(self.settings),
-            )
-            self._operator.start()
-        return self._operator
-
-    def keep(self, answer: tuple[int, dict[str, Any], bool]) -> None:
-        """An answer that could not be told is told later."""
-        self._answers.put(answer)
-
-    def answers(self) -> list[tuple[int, dict[str, Any], bool]]:
-        """Tasks that were carried out since the last time: number, result, failed."""
-        found = []
-        while not self._answers.empty():
-            found.append(self._answers.get())
-        return found
-
     def leave(self, name: str) -> None:
         """A worker that is parked may be forgotten, and so be made anew."""
         self._leaving.add(name)
+
+    # --- tables that come and go ------------------------------------------------------------
+    def token_of(self, table: str) -> int:
+        """What a table is written under; only while it is held."""
+        try:
+            return self.shares.held[table]
+        except KeyError:
+            raise PenstockError(f"{table} is another supervisor's.") from None
+
+    def in_use(self, table: str) -> bool:
+        """Whether anything here could still write a table."""
+        worked_on = any(name.partition("@")[0] == table for name in list(self.workers))
+        return worked_on or (self._ingest is not None and self._ingest.has(table))
 
     def _ask_to_stop(self, name: str) -> None:
         """Never wait here: the lease must be renewed meanwhile."""
@@ -249,8 +198,7 @@ class Streams:
 
     def stop(self) -> None:
         """Topics first, then what follows them, each after the batch in hand."""
-        if self._operator is not None:
-            self._operator.stop()
+        self.errands.stop()
         if self._ingest is not None:
             self._ingest.ask_to_stop()
         for worker in self.workers.values():
@@ -364,6 +312,11 @@ class Streams:
                     worker.wake()
 
         return wake
+
+
+def checkpoints(settings: Settings, slot: int) -> Path:
+    """Where Spark keeps those of one supervisor; all are disposable."""
+    return settings.run / "checkpoints" / str(slot)
 
 
 def _runs(revision: Revision, candidate: Candidate | None) -> bool:

@@ -1,10 +1,11 @@
-"""The supervisor: one process, one Spark session, all streams.
+"""The supervisor: one process, one Spark session, all streams of its share of the tables.
 
-It registers what the tree declares, waits for the lease, and then, once a second: renews the
-lease, compares what should run with what does, and leaves a sign of life. A second one started
-beside it is a standby, warm, and takes over when the lease runs out. While the registry database
-is away the streams go on: nobody else can take the lease either, and the token in every log keeps
-out whoever should not write.
+It registers what the tree declares, waits for a slot, and then, once a second: renews the slot,
+sees that it holds its share (shares.py), compares what should run with what does, and leaves a sign
+of life. There is one slot unless the stack was started with more; one supervisor more than slots is
+a standby, warm, and takes over when a slot runs out. While the registry database is away the
+streams go on: nobody else can take a table either, and the token in every log keeps out whoever
+should not write.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ from typing import TYPE_CHECKING
 from penstock.errors import NotRunning, PenstockError, ServiceFailed
 from penstock.runtime.analysis import Analysed
 from penstock.runtime.ends import finish_swaps
+from penstock.runtime.errands import Errands
 from penstock.runtime.register import register
-from penstock.runtime.registry import Registry
+from penstock.runtime.registry import Registry, Revision
+from penstock.runtime.shares import Shares
 from penstock.runtime.slots import SlotWatch
 from penstock.runtime.staging import Staging
-from penstock.runtime.streams import Streams
+from penstock.runtime.streams import Streams, checkpoints
 from penstock.runtime.subjects import ensure_subjects
 from penstock.runtime.sweep import Sweep
 from penstock.runtime.upkeep import Upkeep
@@ -42,18 +45,18 @@ __all__ = ["Supervisor"]
 
 log = logging.getLogger("penstock.supervisor")
 
-LEASE = "streams"
-LEASE_SECONDS = 10.0
 BEAT_SECONDS = 1.0
 
 
 class Supervisor:
     """Runs until told to stop; ``run`` is the whole life."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, name: str = "supervisor") -> None:
         self.settings = settings
-        self.holder = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
+        here = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
+        self.holder = f"{name}@{here}"
         self.registry = Registry(settings)
+        self.shares = Shares(self.registry, self.holder, settings.supervisors)
         self.staging = Staging(self.registry)
         self._stopping = threading.Event()
         self._lost = threading.Event()
@@ -73,9 +76,8 @@ class Supervisor:
         for broken in found.broken:
             log.error("disabled: %s: %s", broken.what, broken.reason)
         while not self._stopping.is_set():
-            token = self._await_lease()
-            if token is not None:
-                self._lead(session, token)
+            if self._await_slot():
+                self._lead(session)
         session.stop()
 
     def _hold_subjects(self, found: Analysed) -> None:
@@ -113,33 +115,31 @@ class Supervisor:
             done.set()
             thread.join()
 
-    def _await_lease(self) -> int | None:
-        """The token once the lease is ours; None when told to stop meanwhile."""
+    def _await_slot(self) -> bool:
+        """True once we have one; False when told to stop meanwhile."""
         while not self._stopping.is_set():
             try:
-                token = self.registry.acquire(LEASE, self.holder, LEASE_SECONDS)
-                if token is not None:
-                    log.info("holding the lease with token %d", token)
-                    return token
+                if self.shares.enter():
+                    log.info("working in slot %d", self.shares.slot)
+                    return True
                 self._beat("standby")
             except NotRunning as error:
                 log.warning("%s", error)
             self._stopping.wait(BEAT_SECONDS)
-        return None
+        return False
 
-    def _lead(self, session: SparkSession, token: int) -> None:
+    def _lead(self, session: SparkSession) -> None:
         self._lost.clear()
-        self._finish_swaps()
-        shutil.rmtree(self.settings.run / "checkpoints", ignore_errors=True)  # all are disposable
-        streams = self._streams = Streams(session, self.settings, token, self._lost.set)
+        shutil.rmtree(checkpoints(self.settings, self.shares.slot), ignore_errors=True)
+        streams = self._streams = Streams(session, self.settings, self.shares, self._lost.set)
         upkeep = Upkeep(streams.logs, [Sweep(self.settings, streams.world)])
         upkeep.start()
-        slots = self._slots = SlotWatch(self.settings)
+        slots = self._slots = SlotWatch(self.settings, lambda: self.shares.answers_for(""))
         slots.start()
         try:
             while not self._stopping.is_set() and not self._lost.is_set():
                 self._require_spark(session)
-                self._round(streams, token)
+                self._round(streams)
                 self._stopping.wait(BEAT_SECONDS)
         finally:
             log.info("stopping streams")
@@ -147,50 +147,58 @@ class Supervisor:
             slots.stop()
             streams.stop()
             self._streams = None
-            self._leave(token)
+            self._leave()
 
-    def _finish_swaps(self) -> None:
-        """Before anything is written: what live logs show is what is live."""
-        while not self._stopping.is_set():
-            try:
-                for table in finish_swaps(self.settings, self.registry):
-                    log.warning("%s was swapped before a crash: noted now", table)
-                return
-            except NotRunning as error:
-                log.warning("%s", error)
-                self._stopping.wait(BEAT_SECONDS)
-
-    def _round(self, streams: Streams, token: int) -> None:
+    def _round(self, streams: Streams) -> None:
         try:
-            if not self.registry.renew(LEASE, self.holder, token, LEASE_SECONDS):
-                log.warning("the lease is somebody else's now")
+            if not self.shares.renew():
+                log.warning("the slot, or a table, is somebody else's now")
                 self._lost.set()
                 return
             streams.converge(
-                self.registry.revisions(),
+                self._settled(streams),
                 self.registry.wishes(),
                 self.staging.candidates(),
                 self.staging.holds(),
             )
             for table, reason in streams.breaches().items():
                 self.staging.hold(table, reason, "a guard")
-            streams.hand_out(self.registry.tasks())
-            self._tell_answers(streams)
+            streams.errands.hand_out(self.registry.tasks())
+            self._tell_answers(streams.errands)
             self._beat("running")
         except PenstockError as error:
             log.warning("%s", error)
         except Exception:
             log.exception("a round failed; the next one tries again")
 
-    def _tell_answers(self, streams: Streams) -> None:
-        found = streams.answers()
+    def _settled(self, streams: Streams) -> list[Revision]:
+        """Give up what is not ours any more, take what is and is free; the revisions to run."""
+        revisions = self.registry.revisions()
+        wanted, held = self.shares.mine(revisions), set(self.shares.held)
+        if streams.errands.busy:
+            wanted |= held  # nothing leaves in the middle of an operation
+        idle = {table for table in held - wanted if not streams.in_use(table)}
+        if idle:
+            for table in idle:
+                streams.writers.let_go(table)
+            self.shares.give_up(idle)
+        if wanted - held and (taken := self.shares.take(wanted - held)):
+            for table in finish_swaps(self.settings, self.registry, taken.keys()):
+                log.warning("%s was swapped before a crash: noted now", table)
+            self.shares.keep(taken)
+            revisions = self.registry.revisions()
+        here = self.shares.whole(revisions, wanted)
+        return [revision for revision in revisions if revision.table in here]
+
+    def _tell_answers(self, errands: Errands) -> None:
+        found = errands.answers()
         while found:
             task, result, failed = found[0]
             try:
                 self.registry.finish(task, result, failed=failed)
             except BaseException:
                 for answer in found:  # what was done must not be done again
-                    streams.keep(answer)
+                    errands.keep(answer)
                 raise
             found.pop(0)
 
@@ -203,9 +211,9 @@ class Supervisor:
                 "Spark's JVM is gone.", remedy="Look at logs/supervisor.log, then `penstock up`."
             )
 
-    def _leave(self, token: int) -> None:
+    def _leave(self) -> None:
         try:
-            self.registry.give_up(LEASE, self.holder, token)
+            self.shares.leave()
             self._beat("stopped" if self._stopping.is_set() else "standby")
         except PenstockError as error:
             log.warning("%s", error)

@@ -47,11 +47,15 @@ class Sweep:
         staging, dropped = Staging(registry), []
         readers = {(t, r) for one in registry.revisions() for t, r in one.inputs.items()}
         for table, revision in staging.overdue():
+            if not self._streams.answers_for(table):
+                continue  # another supervisor does
             if (table, revision) not in readers:  # what reads it goes first
                 staging.move(table, revision, to=State.RETIRED)
                 self.retired.append(f"{table}@{revision}")
                 log.info("%s@%s was warm for as long as promised: retired", table, revision)
         for table, revision in self._droppable(registry, staging):
+            if not self._streams.answers_for(table):
+                continue
             if referenced(self._settings, table, revision):
                 log.error("%s@%s is retired, and live still shows it", table, revision)
                 continue

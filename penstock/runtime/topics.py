@@ -14,6 +14,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from penstock.errors import PenstockError, ServiceFailed
 from penstock.runtime.kafka import Topic, client_options
+from penstock.runtime.mirrors import mirrors, origin
 from penstock.settings import Settings
 
 __all__ = ["KafkaTopics", "Topics", "describe_topic"]
@@ -57,12 +58,14 @@ class KafkaTopics:
         ]
         earliest = _offsets(admin, parts, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         latest = _offsets(admin, parts, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        copies = mirrors(self._settings)
         for name, told in known.items():
             first, last = earliest[name], latest[name]
             if isinstance(first, PenstockError) or isinstance(last, PenstockError):
                 found[name] = first if isinstance(first, PenstockError) else last
             else:
-                found[name] = Topic(name, str(told.topic_id), cluster.cluster_id, first, last)
+                whose = origin(copies, name) or cluster.cluster_id
+                found[name] = Topic(name, str(told.topic_id), whose, first, last)
         return found
 
     def ids(self, names: Iterable[str]) -> dict[str, str]:

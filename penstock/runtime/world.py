@@ -27,7 +27,13 @@ class RunningWorld:
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
         self.settings = streams.settings
-        self.token = streams.token
+
+    def token_of(self, table: str) -> int:
+        return self._streams.token_of(table)
+
+    def answers_for(self, table: str) -> bool:
+        """Whether a table is this supervisor's to clean up."""
+        return self._streams.shares.answers_for(table)
 
     def revision(self, table: str, revision: str) -> Revision:
         try:

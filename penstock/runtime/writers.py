@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
@@ -26,9 +26,9 @@ _BESIDE = {"quarantine": quarantine.SCHEMA, "late": late.SCHEMA, "outcomes": out
 class Writers:
     """Workers open writers from their own threads; two of one table would be one too many."""
 
-    def __init__(self, warehouse: Location, token: int) -> None:
+    def __init__(self, warehouse: Location, token_of: Callable[[str], int]) -> None:
         self._warehouse = warehouse
-        self._token = token
+        self._token_of = token_of  # what a table, and all beside it, is written under
         self._opening = threading.RLock()
         self._bronze: dict[TableName, BronzeWriter] = {}
         self._tables: dict[tuple[str, str], RevisionWriter] = {}
@@ -38,7 +38,9 @@ class Writers:
     def bronze(self, name: TableName) -> BronzeWriter:
         with self._opening:
             if name not in self._bronze:
-                self._bronze[name] = BronzeWriter(self._warehouse, name, token=self._token)
+                self._bronze[name] = BronzeWriter(
+                    self._warehouse, name, token=self._token_of(str(name))
+                )
             return self._bronze[name]
 
     def of(self, revision: Revision) -> RevisionWriter:
@@ -76,6 +78,15 @@ class Writers:
             for name in names:
                 self._tables.pop((str(name), revision), None)
 
+    def let_go(self, table: str) -> None:
+        """Forget every writer of a table: another supervisor will have it."""
+        name = TableName.parse(table)
+        beside = {str(one) for one in (name, name.quarantine, name.late, name.outcomes)}
+        with self._opening:
+            self._bronze.pop(name, None)
+            for key in [key for key in self._tables if key[0] in beside]:
+                del self._tables[key]
+
     # --- opening ----------------------------------------------------------------------------
     def _one(self, revision: Revision, name: TableName, schema: pa.Schema) -> RevisionWriter:
         key = (str(name), revision.revision)
@@ -95,7 +106,7 @@ class Writers:
             name,
             revision.revision,
             schema,
-            token=self._token,
+            token=self._token_of(revision.table),
             live=live,
             held=str(name) in self.held,
             about={"code": revision.bundle, "reads": dict(revision.inputs)},

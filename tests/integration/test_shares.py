@@ -1,0 +1,147 @@
+"""Slots and holds on the real registry database: nobody takes what another has."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.cli.asking import _parts
+from penstock.runtime.registry import Registry, Revision
+from penstock.runtime.shares import Shares, alive_slots, spread
+
+pytestmark = pytest.mark.platform
+
+REVISIONS = [
+    Revision("silver.trades", "r", "live", "b", {"bronze.trades": ""}),
+    Revision("gold.stats", "r", "live", "b", {"silver.trades": "r"}),
+    Revision("silver.readings", "r", "live", "b", {"bronze.readings": ""}),
+]
+TRADES = {"bronze.trades", "silver.trades", "gold.stats"}
+READINGS = {"bronze.readings", "silver.readings"}
+
+
+@pytest.fixture
+def registry(stack) -> Iterator[Registry]:
+    registry = Registry(stack.settings)
+    registry.create()
+    _clear(registry)
+    yield registry
+    _clear(registry)
+    registry.close()
+
+
+def _clear(registry: Registry) -> None:
+    registry.run("delete from lease")
+    registry.run("delete from holding")
+
+
+def settled(shares: Shares) -> set[str]:
+    """What a supervisor does in a round, when nothing of its own runs."""
+    wanted = shares.mine(REVISIONS)
+    for table in set(shares.held) - wanted:
+        shares.give_up([table])
+    if wanted - set(shares.held):
+        shares.keep(shares.take(wanted - set(shares.held)))
+    return shares.whole(REVISIONS, wanted)
+
+
+def dies(registry: Registry, holder: str) -> None:
+    registry.run(
+        "update lease set expires_at = clock_timestamp() - interval '1 second' "
+        "where holder = :holder",
+        holder=holder,
+    )
+
+
+def test_one_slot_is_taken_by_one_and_all_tables_with_it(registry):
+    one, two = Shares(registry, "a@x", 1), Shares(registry, "b@x", 1)
+    assert one.enter()
+    assert not two.enter()
+    assert settled(one) == TRADES | READINGS
+    first = dict(one.held)
+    dies(registry, "a@x")
+    assert two.enter()
+    assert not one.renew()
+    assert settled(two) == TRADES | READINGS
+    assert all(two.held[table] > first[table] for table in first)
+
+
+def test_two_share_and_the_survivor_takes_over_under_higher_tokens(registry):
+    one, two, three = (Shares(registry, f"{n}@x", 2) for n in "abc")
+    assert one.enter()
+    assert settled(one) == TRADES | READINGS
+    alone = dict(one.held)
+    assert two.enter()
+    assert not three.enter()
+    assert settled(two) == set(), "nothing is free before the other lets go"
+    assert settled(one) == TRADES
+    assert settled(two) == READINGS
+    assert all(two.held[table] > alone[table] for table in READINGS)
+    assert (one.answers_for("gold.stats"), two.answers_for("gold.stats")) == (True, False)
+    assert (one.answers_for("gold.new"), two.answers_for("gold.new")) == (True, False)
+    assert alive_slots(registry) == [1, 2]
+
+    before = dict(one.held)
+    dies(registry, "a@x")
+    assert settled(two) == TRADES | READINGS
+    assert all(two.held[table] > before[table] for table in before)
+    assert not one.renew(), "its slot is still its own; its tables are not"
+    one.leave()
+    assert one.enter()
+    assert settled(two) == READINGS
+    assert settled(one) == TRADES
+    assert all(one.held[table] > before[table] for table in TRADES)
+
+
+def test_who_leaves_leaves_at_once(registry):
+    one, two = Shares(registry, "a@x", 2), Shares(registry, "b@x", 2)
+    assert one.enter()
+    assert two.enter()
+    settled(one)
+    settled(two)
+    one.leave()
+    assert alive_slots(registry) == [2]
+    assert settled(two) == TRADES | READINGS
+
+
+def test_of_many_who_take_at_once_each_table_has_one_holder(registry, stack):
+    everybody = [Shares(Registry(stack.settings), f"s{n}@x", 6) for n in range(6)]
+    for shares in everybody:
+        assert shares.enter()
+    tables = {f"silver.t{n}" for n in range(40)}
+    taken: list[dict[str, int]] = []
+    threads = [
+        threading.Thread(target=lambda s=shares: taken.append(s.take(tables)))
+        for shares in everybody
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(table for some in taken for table in some) == sorted(tables)
+    assert len({token for some in taken for token in some.values()}) == len([t for t in taken if t])
+
+
+def test_what_concerns_two_supervisors_is_asked_of_each(registry):
+    one, two = Shares(registry, "a@x", 2), Shares(registry, "b@x", 2)
+    assert one.enter()
+    assert two.enter()
+    settled(one)
+    settled(two)
+    assert spread(registry, ["silver.trades", "silver.readings", "gold.stats"]) == [
+        ["silver.trades", "gold.stats"],
+        ["silver.readings"],
+    ]
+    to = [("silver.trades", "n"), ("silver.readings", "n"), ("gold.stats", "n")]
+    asked = _parts(registry, "silver.trades", "swap", {"to": to, "why": "w"})
+    assert asked == [
+        ("silver.trades", {"to": [to[0], to[2]], "why": "w"}),
+        ("silver.readings", {"to": [to[1]], "why": "w"}),
+    ]
+    assert [part["slot"] for _, part in _parts(registry, "", "sweep", {})] == [1, 2]
+    dies(registry, "b@x")
+    settled(one)
+    assert len(_parts(registry, "silver.trades", "swap", {"to": to})) == 1
+    assert _parts(registry, "", "sweep", {}) == [("", {})]
