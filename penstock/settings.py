@@ -36,6 +36,15 @@ HOST = "127.0.0.1"
 
 
 @dataclass(frozen=True)
+class NotifySettings:
+    """How notifications leave; from ``[tool.penstock.notify]``."""
+
+    smtp: str = ""  # host:port of a mail server that takes our mail without a login
+    sender: str = "penstock@localhost"
+    default: str = "file"  # where those are reached who chose nothing
+
+
+@dataclass(frozen=True)
 class Settings:
     """Immutable view of one stack."""
 
@@ -52,6 +61,7 @@ class Settings:
     clickhouse_user: str = "penstock"  # its password is the secret clickhouse-<user>
     bucket: Bucket | None = None  # where the tables are, if not below home: docs/object-store.md
     spark: SparkSettings = field(default_factory=SparkSettings)  # which master computes
+    notify: NotifySettings = field(default_factory=NotifySettings)
     secrets: Path | None = None  # the folder of the secrets, where it is not home's own
 
     @classmethod
@@ -77,6 +87,7 @@ class Settings:
             clickhouse_user=export.get("clickhouse_user", "penstock"),
             bucket=_bucket(env.get("PENSTOCK_WAREHOUSE"), declared, home, env),
             spark=SparkSettings.read(declared, env),
+            notify=_notify(declared),
             secrets=Path(env["PENSTOCK_SECRETS"]) if env.get("PENSTOCK_SECRETS") else None,
         )
 
@@ -190,6 +201,18 @@ class Settings:
                 f"this stack has no secret named {name} yet ({self.home}).",
                 remedy="Run `penstock up` first.",
             ) from None
+
+
+def _notify(declared: Mapping[str, Any]) -> NotifySettings:
+    told = declared.get("notify", {})
+    try:
+        return NotifySettings(**{name: str(value) for name, value in told.items()})
+    except TypeError:
+        known = ", ".join(NotifySettings.__dataclass_fields__)
+        raise EnvironmentProblem(
+            f"[tool.penstock.notify] of pyproject.toml has {', '.join(told)}; it takes {known}.",
+            remedy="Correct it: docs/publishing.md.",
+        ) from None
 
 
 def _find_project(start: Path) -> Path:

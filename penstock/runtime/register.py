@@ -48,6 +48,7 @@ class Analysed:
     catalog: Catalog
     revisions: dict[TableName, str] = field(default_factory=dict)
     schemas: dict[TableName, StructType] = field(default_factory=dict)
+    published: list[dict[str, Any]] = field(default_factory=list)  # the ways out, as declared
     broken: list[Broken] = field(default_factory=list)
 
 
@@ -63,6 +64,8 @@ def analyse(session: SparkSession, catalog: Catalog) -> Analysed:
             continue
         found.revisions[name] = revision
         found.schemas[name] = schema
+    found.published, faults = _published(found)
+    found.broken.extend(faults)
     return found
 
 
@@ -197,8 +200,29 @@ def write_manifest(settings: Settings, found: Analysed, live: dict[str, Revision
         for beside in (name.quarantine, name.late, name.outcomes)
     ]
     broken = [{"what": b.what, "reason": b.reason} for b in found.broken]
-    manifest = {"tables": [*streams, *tables, *companions], "broken": broken}
+    manifest = {
+        "tables": [*streams, *tables, *companions],
+        "published": found.published,
+        "broken": broken,
+    }
     _write(settings, manifest)
+
+
+def _published(found: Analysed) -> tuple[list[dict[str, Any]], list[Broken]]:
+    """The ways out of sound tables, and what is wrong with the others."""
+    sound, faults = [], []
+    for item in found.catalog.published:
+        table, schema = found.catalog.tables.get(item.table), found.schemas.get(item.table)
+        if table is None or schema is None:
+            problems = [f"{item.table} is not declared or is broken itself"]
+        else:
+            problems = item.problems(table.keys, schema.names)
+        if problems:
+            what = f"{item.word} {item.target}"
+            faults.append(Broken(what, f"{item.place}: {what}: {'; '.join(problems)}."))
+        else:
+            sound.append(item.describe())
+    return sound, faults
 
 
 def show_revision(settings: Settings, revision: Revision, *, declared: bool) -> None:
