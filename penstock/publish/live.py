@@ -15,6 +15,7 @@ import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -142,8 +143,13 @@ class LiveTable:
         return self._newest[1]
 
     # --- their rows -------------------------------------------------------------------------
-    def moves(self, stretch: Stretch, keys: Sequence[str]) -> Iterator[Move]:
+    def moves(
+        self, stretch: Stretch, keys: Sequence[str], *, strict: bool = False
+    ) -> Iterator[Move]:
         """The net change of a stretch, by key; the same at every call.
+
+        Args:
+            strict: a key that names two rows is an error.
 
         Raises:
             Rebuild: a file or a commit of it is gone.
@@ -158,7 +164,8 @@ class LiveTable:
         with Workbench(self._scratch, memory=_MEMORY, threads=1) as bench:
             self._fill(bench, stretch)
             rows = _ordered(bench, stretch.columns, keys)
-            yield from _paired(self._ref.label, rows, keys) if keys else _counted(rows)
+            paired = _paired(self._ref.label, rows, keys, strict=strict)
+            yield from paired if keys else _counted(rows)
 
     def _fill(self, bench: Workbench, stretch: Stretch) -> None:
         if stretch.after is not None:
@@ -177,35 +184,33 @@ def _ordered(
 ) -> Iterator[tuple[Row, int]]:
     """The rows of a net change and how many came, what went first."""
     names = [column.name for column in columns]
-    by = ", ".join(f"{identifier(name)} NULLS FIRST" for name in (keys or names))
+    by = [f"{identifier(name)} NULLS FIRST" for name in names]
+    first = [f"{identifier(name)} NULLS FIRST" for name in keys]
+    order = ", ".join([*first, COUNT, *by])  # all of it, so that it is the same every time
     cursor = bench.duck.execute(
-        f"SELECT {listed(columns)}, {COUNT} FROM {NET} ORDER BY {by}, {COUNT}"  # noqa: S608
+        f"SELECT {listed(columns)}, {COUNT} FROM {NET} ORDER BY {order}"  # noqa: S608
     )
     while batch := cursor.fetchmany(_FETCHED):
         for values in batch:
             yield dict(zip(names, values, strict=False)), values[-1]
 
 
-def _paired(label: str, rows: Iterator[tuple[Row, int]], keys: Sequence[str]) -> Iterator[Move]:
-    """Rows of one key are neighbours: at most one that went and one that came."""
-    key: list[Any] | None = None
-    before: Row | None = None
-    after: Row | None = None
-    for row, count in rows:
-        named = [row[name] for name in keys]
-        if key is not None and named != key:
-            yield Move(before, after)
-            before = after = None
-        key = named
-        if (before if count < 0 else after) is not None or abs(count) != 1:
+def _paired(
+    label: str, rows: Iterator[tuple[Row, int]], keys: Sequence[str], *, strict: bool
+) -> Iterator[Move]:
+    """Rows of one key are neighbours: what went before what came."""
+    for named, group in groupby(rows, key=lambda found: [found[0][key] for key in keys]):
+        gone: list[Row] = []
+        came: list[Row] = []
+        for row, count in group:
+            (gone if count < 0 else came).extend([row] * abs(count))
+        if strict and max(len(gone), len(came)) > 1:
             told = dict(zip(keys, named, strict=True))
             raise DefinitionError(
                 f"{label} has more than one row with the key {told}.",
                 remedy="A changelog needs keys that name one row: mend the table's keys.",
             )
-        before, after = (row, after) if count < 0 else (before, row)
-    if key is not None:
-        yield Move(before, after)
+        yield from (Move(before, after) for before, after in zip_longest(gone, came))
 
 
 def _counted(rows: Iterator[tuple[Row, int]]) -> Iterator[Move]:

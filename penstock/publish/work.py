@@ -166,7 +166,7 @@ class TopicWork:
         self._records.set_columns(stretch.columns)
         sent = 0
         before = self.position
-        moves = self.table.moves(stretch, self.published.keys)
+        moves = self.table.moves(stretch, self.published.keys, strict=True)
         pairs = ((record.key, record.value) for m in moves for record in self._records.of(m))
         with compare(self._settings, self.published.topic, pairs, self._scratch) as differing:
             while chunk := list(islice(differing, self._chunk)):
@@ -191,7 +191,9 @@ class TopicWork:
                 self._note(at)
             return False
         self._records.set_columns(stretch.columns)
-        moves = islice(self.table.moves(stretch, self.published.keys), at.done, None)
+        strict = self.published.kind == CHANGELOG
+        changes = self.table.moves(stretch, self.published.keys, strict=strict)
+        moves = islice(changes, at.done, None)
         first = next(moves, None)
         if first is None:  # commits that changed nothing, or whose changes undid each other
             self._advance(at, stretch)
