@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from penstock.errors import DefinitionError, EnvironmentProblem, UsageError
-from penstock.model import Avro, Json, Xml, changelog, events, notification
+from penstock.model import Avro, Json, Publication, Xml, changelog, events, notification
 from penstock.model.catalog import Catalog
 from penstock.publish.declared import declared
 from penstock.publish.send import checked_address
+from penstock.settings import NotifySettings
 
 
 def test_the_topic_is_named_by_the_table():
@@ -114,3 +116,14 @@ def test_addresses(text):
 def test_what_is_no_address(text):
     with pytest.raises(UsageError):
         checked_address(text)
+
+
+def test_the_page_declares_what_can_be_declared(project):
+    text = (project / "docs" / "publishing.md").read_text()
+    names: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(compile(block, "docs/publishing.md", "exec"), names)
+    catalog = Catalog.build(v for v in names.values() if isinstance(v, Publication))
+    assert {item.word for item in catalog.published} == {"changelog", "events", "notification"}
+    for word in NotifySettings.__dataclass_fields__:
+        assert f"\n{word} = " in text
