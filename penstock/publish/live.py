@@ -30,7 +30,7 @@ from penstock.serve.snapshot import Column, identifier, open_snapshot
 if TYPE_CHECKING:
     from penstock.settings import Settings
 
-__all__ = ["LiveTable", "Move", "NoSuchVersion", "Stretch"]
+__all__ = ["LiveTable", "Move", "NoSuchVersion", "Stretch", "outgrown"]
 
 Row = Mapping[str, Any]
 
@@ -177,6 +177,29 @@ class LiveTable:
             f"CREATE OR REPLACE TEMP TABLE {NET} AS SELECT {names}, count(*) AS {COUNT} "  # noqa: S608
             f"FROM ({bench.scan(found.columns, found.parts)}) GROUP BY {names}"
         )
+
+
+_WIDER = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), ("FLOAT", "DOUBLE")
+
+
+def outgrown(old: Sequence[Column], new: Sequence[Column]) -> list[str]:
+    """Columns that are gone or of another type: rows written before do not fit any more.
+
+    One that is new is null in them, and a number that was widened is the same number.
+    """
+    types = {column.name: column.type for column in new}
+    return [
+        column.name
+        for column in old
+        if (now := types.get(column.name)) != column.type and not _widened(column.type, now)
+    ]
+
+
+def _widened(was: str, now: str | None) -> bool:
+    return any(
+        was in family and now in family and family.index(was) < family.index(now)
+        for family in _WIDER
+    )
 
 
 def _ordered(

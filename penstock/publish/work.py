@@ -24,7 +24,7 @@ from penstock.errors import PositionLost
 from penstock.export.claim import Rebuild
 from penstock.publish.compare import compare
 from penstock.publish.declared import CHANGELOG, Published
-from penstock.publish.live import LiveTable, Move, NoSuchVersion, Stretch
+from penstock.publish.live import LiveTable, Move, NoSuchVersion, Stretch, outgrown
 from penstock.publish.positions import NOTHING, Position
 from penstock.publish.records import Records
 
@@ -190,6 +190,9 @@ class TopicWork:
             if self._reached is not None and self._is_stale(at):
                 self._note(at)
             return False
+        if self.published.kind == CHANGELOG and (lost := outgrown(at.columns, stretch.columns)):
+            # Records that nobody changes would go on saying what the table has not any more.
+            raise Rebuild(f"{', '.join(lost)} went or changed its type")
         self._records.set_columns(stretch.columns)
         strict = self.published.kind == CHANGELOG
         changes = self.table.moves(stretch, self.published.keys, strict=strict)
