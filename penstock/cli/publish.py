@@ -98,14 +98,15 @@ def _notes(found: dict[str, Any]) -> list[str]:
 
 
 def _go_on(settings: Settings, target: str) -> None:
-    from penstock.publish.declared import declared
+    from penstock.publish.declared import CHANGELOG, declared
     from penstock.publish.run import go_on_wish
 
-    known = {item.target: item for item in declared(settings)}
+    known = {item.target: item for item in declared(settings) if item.kind != CHANGELOG}
     if target not in known:
         raise UsageError(
-            f"nothing is published to {target!r}.",
-            remedy=f"There is {', '.join(sorted(known)) or 'nothing at all'}.",
+            f"no events and no notification go to {target!r}.",
+            remedy=f"There is {', '.join(sorted(known)) or 'nothing at all'}. A changelog finds "
+            "its place by itself.",
         )
     wish = go_on_wish(settings, target)
     wish.parent.mkdir(parents=True, exist_ok=True)

@@ -74,13 +74,17 @@ class _Kept:
         self.work: Work | None = None
         self.state, self.error, self.failures, self.retry_at = "starting", "", 0, 0.0
 
-    def attempt(self) -> bool:
+    def attempt(self, wish: Path) -> bool:
         """One piece, if it is time; True: there may be more."""
-        if time.monotonic() < self.retry_at:
+        wished = self.state == "parked" and wish.exists()
+        if time.monotonic() < self.retry_at and not wished:
             return False
         try:
             if self.work is None:
                 self.work = self._make()
+            if wished:
+                log.warning("%s goes on from now, as told", self.published.id)
+                self.work.go_on_from_now()
             moved = self.work.step()
         except ProducerUnusable:
             raise
@@ -88,6 +92,7 @@ class _Kept:
             self._fail(error)
             return False
         self.state, self.error, self.failures = "running", "", 0
+        wish.unlink(missing_ok=True)  # heeded, or not needed: it must not wait for another time
         return moved
 
     def _fail(self, error: Exception) -> None:
@@ -178,8 +183,10 @@ class Publisher:
     def round(self) -> bool:
         """One piece of each publication; True: something moved."""
         self._look_at_declarations()
-        self._heed_wishes()
-        moved = [kept.attempt() for kept in self._kept.values()]
+        moved = [
+            kept.attempt(go_on_wish(self._settings, item.target))
+            for item, kept in self._kept.items()
+        ]
         self._claim()
         self._tell()
         return any(moved)
@@ -211,16 +218,6 @@ class Publisher:
 
             return lambda: NotifyWork(self._settings, item, scratch)
         return lambda: TopicWork(self._settings, item, self._outlet, scratch)
-
-    def _heed_wishes(self) -> None:
-        """Somebody said of events that lost their place: go on from now."""
-        for kept in self._kept.values():
-            wish = go_on_wish(self._settings, kept.published.target)
-            if kept.state == "parked" and kept.work is not None and wish.exists():
-                log.warning("%s goes on from now, as told", kept.published.id)
-                kept.work.go_on_from_now()
-                wish.unlink(missing_ok=True)
-                kept.retry_at = 0.0
 
     # --- what others see --------------------------------------------------------------------
     def _claim(self) -> None:

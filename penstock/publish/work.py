@@ -180,6 +180,7 @@ class TopicWork:
 
     def go_on_from_now(self) -> None:
         """Leave out what cannot be told; for events that lost their place."""
+        self._topic_id = self._outlet.topics.ensure(self.published)
         stretch = self.table.whole()
         self._note(self._position(stretch.until, stretch))
 
