@@ -40,6 +40,7 @@ class Outlet:
         self._settings = settings
         self._transactional_id = transactional_id
         self.topics = Topics(settings)
+        self.openings = 0  # what was known before the last one may not be so any more
         self._producer: RecordProducer | None = None
         self._notes: dict[str, bytes] = {}
         self._pending: dict[str, bytes | None] = {}
@@ -54,6 +55,7 @@ class Outlet:
         )
         self._notes = read_notes(self._settings)  # after the fence: not a moment earlier
         self._producer = producer
+        self.openings += 1
 
     @property
     def opened(self) -> bool:

@@ -60,6 +60,7 @@ class TopicWork:
         self._chunk = chunk
         self._records = Records(settings, published)
         self._topic_id = ""
+        self._opening = 0
         self._reached: Position | None = None  # with commits that changed nothing
         self._noted_at = time.monotonic()
 
@@ -97,9 +98,9 @@ class TopicWork:
         Raises:
             PenstockError: it could not be done; asked again, it is tried again.
         """
-        if not self._outlet.opened:
-            self._outlet.open()
-            self._topic_id, self._reached = "", None
+        self._outlet.open()
+        if self._opening != self._outlet.openings:  # somebody else may have published meanwhile
+            self._opening, self._topic_id, self._reached = self._outlet.openings, "", None
         if not self._topic_id:
             self._topic_id = self._outlet.topics.ensure(self.published)
         try:

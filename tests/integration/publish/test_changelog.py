@@ -172,6 +172,20 @@ def test_whoever_comes_later_is_the_one(at, world, declare, publish_all):
         out.keep("somebody", None)
 
 
+def test_what_somebody_else_published_meanwhile_is_not_published_again(
+    at, world, declare, publisher, publish_all, oracle
+):
+    """The first is interrupted, another takes over and publishes, the first comes back."""
+    topic = declare()
+    publish_all()
+    publisher._outlet._forget()  # as after a broker that did not answer
+    world.update()
+    world.append(3)
+    Publisher(at).once()
+    publish_all()
+    check(oracle, topic, world)
+
+
 def test_keys_that_do_not_name_a_row_are_said(at, declare):
     World(at, keyed=False, rows=20)
     import json
