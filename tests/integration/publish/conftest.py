@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from publishing import publish
 from topic_oracle import Oracle
 
 from penstock.model import Avro, Json, changelog, events
@@ -47,14 +47,6 @@ def declare(at: Settings) -> Declare:
         return topic
 
     return add
-
-
-def publish(at: Settings, told: dict[str, Any]) -> None:
-    manifest = json.loads(at.manifest.read_text())
-    manifest.setdefault("published", []).append(told)
-    fresh = at.manifest.with_suffix(".new")
-    fresh.write_text(json.dumps(manifest))
-    fresh.replace(at.manifest)
 
 
 @pytest.fixture

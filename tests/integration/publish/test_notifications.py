@@ -14,8 +14,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from conftest import publish
 from deltalake import DeltaTable
+from publishing import publish
 from sinks import HookSink, SmtpSink
 
 from penstock.model import notification
