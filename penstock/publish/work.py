@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["CHUNK", "TopicWork"]
 
 CHUNK = 20_000  # keys in one transaction: a promote that changes fewer is seen whole or not at all
+_COMPARING = "comparing"  # instead of a topic's id
 _COMMITS = 500  # taken together, of a changelog; only the net change of them is sent
 _QUIET_COMMITS, _QUIET_SECONDS = 100, 60.0  # commits without a change are noted this often
 
@@ -104,19 +105,20 @@ class TopicWork:
         if not self._topic_id:
             self._topic_id = self._outlet.topics.ensure(self.published)
         try:
-            at = self._reached or self._resumed()
-            if at is None:
-                return self._begin()
-            return self._go_on(at)
+            return self._stepped()
         except NoSuchVersion:
             return False
+        except BaseException:  # whatever it was, nothing known before it is taken for granted
+            self._topic_id, self._reached = "", None
+            raise
+
+    def _stepped(self) -> bool:
+        try:
+            at = self._reached or self._resumed()
+            return self._begin() if at is None else self._go_on(at)
         except Rebuild as lost:
             self._reached = None
             return self._begin_again(lost.reason)
-        except BaseException:
-            self._reached = None
-            self._topic_id = ""
-            raise
 
     def _resumed(self) -> Position | None:
         """The position, if it is still one in this table and this topic."""
@@ -129,6 +131,8 @@ class TopicWork:
                 f"now, {self.published.topic} was begun with {', '.join(at.keys) or 'none'}.",
                 remedy="A topic keeps its keys: publish the table to another one.",
             )
+        if at.topic_id == _COMPARING:
+            raise Rebuild("an earlier comparison was interrupted")
         if at.topic_id != self._topic_id and self.published.kind == CHANGELOG:
             raise Rebuild("the topic was made anew")
         if at.version != NOTHING and self.table.mark(at.version) not in ("", at.mark):
@@ -167,6 +171,8 @@ class TopicWork:
         self._records.set_columns(stretch.columns)
         sent = 0
         before = self.position
+        if before is not None:  # from here on it is no place to go on from
+            self._note(replace(before, topic_id=_COMPARING))
         moves = self.table.moves(stretch, self.published.keys, strict=True)
         pairs = ((record.key, record.value) for m in moves for record in self._records.of(m))
         with compare(self._settings, self.published.topic, pairs, self._scratch) as differing:
