@@ -91,7 +91,7 @@ class _Kept:
         except (PenstockError, KafkaException, duckdb.Error, OSError) as error:
             self._fail(error)
             return False
-        self.state, self.error, self.failures = "running", "", 0
+        self.state, self.error, self.failures, self.retry_at = "running", "", 0, 0.0
         wish.unlink(missing_ok=True)  # heeded, or not needed: it must not wait for another time
         return moved
 

@@ -31,6 +31,7 @@ __all__ = ["USER", "Topics", "read_whole"]
 
 USER = "publisher"
 _TIMEOUT = 30.0
+_GROUP = "penstock-publisher"  # librdkafka wants one; nothing is committed under it
 _COMPACT = {"cleanup.policy": "compact"}
 _UNKNOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 
@@ -100,7 +101,7 @@ def read_whole(settings: Settings, topic: str) -> Iterator[Message]:
         ServiceFailed: the broker does not give them.
     """
     options = {"enable.partition.eof": True, "error_cb": _quiet}
-    kafka = Consumer(consumer_options(settings, USER, "penstock-publish-unused", options))
+    kafka = Consumer(consumer_options(settings, USER, _GROUP, options))
     try:
         told = kafka.list_topics(topic, timeout=_TIMEOUT).topics[topic]
         if told.error is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import time
 
 import psutil
@@ -26,7 +25,7 @@ def test_it_follows_its_tables_and_stays_small(at, world, declare, oracle, capsy
     assert not service.ready()
     log = (at.home / "publisher.log").open("ab")
     process = subprocess.Popen(
-        ["python", *service.command()[1:]], executable=sys.executable, env=at.environment(),
+        service.command(), env=at.environment(),
         cwd=at.project, stdout=log, stderr=log, start_new_session=True,
     )  # fmt: skip
     try:
