@@ -74,9 +74,9 @@ def both_hold(at, world: World, oracle, changes: str, events: str) -> None:
 
 def test_killed_at_steps(at, world, declare, oracle, processes):
     changes, events = declare(format="avro"), declare("events")
-    numbers = [2, 5, 9, 14, 20, 27, 35, 3, 7, 11]
+    numbers = [2, 5, 9, 14, 27, 7]
     deaths = run_until_done(processes, at, lively(world, 4), numbers)
-    assert deaths >= 6
+    assert deaths >= 4
     both_hold(at, world, oracle, changes, events)
 
 

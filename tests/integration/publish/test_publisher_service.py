@@ -16,7 +16,7 @@ from penstock.publish.state import read_told
 from tests.live import wait_for
 
 pytestmark = pytest.mark.platform
-MOST = 150 << 20  # bytes
+MOST = 170 << 20  # bytes; 147 MB were measured
 
 
 def test_it_follows_its_tables_and_stays_small(at, world, declare, oracle, capsys):
