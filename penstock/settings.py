@@ -41,6 +41,15 @@ MOST_SUPERVISORS = 9
 
 
 @dataclass(frozen=True)
+class NotifySettings:
+    """How notifications leave; from ``[tool.penstock.notify]``."""
+
+    smtp: str = ""  # host:port of a mail server that takes our mail without a login
+    sender: str = "penstock@localhost"
+    default: str = "file"  # where those are reached who chose nothing
+
+
+@dataclass(frozen=True)
 class Settings:
     """Immutable view of one stack."""
 
@@ -57,6 +66,7 @@ class Settings:
     clickhouse_user: str = "penstock"  # its password is the secret clickhouse-<user>
     bucket: Bucket | None = None  # where the tables are, if not below home: docs/object-store.md
     spark: SparkSettings = field(default_factory=SparkSettings)  # which master computes
+    notify: NotifySettings = field(default_factory=NotifySettings)
     secrets: Path | None = None  # the folder of the secrets, where it is not home's own
     demo_rate: float = 20.0  # trades a second of the demo; its other traffic keeps proportion
     brokers: int = 1  # 1 or 3, chosen at the first start: docs/brokers.md
@@ -85,6 +95,7 @@ class Settings:
             clickhouse_user=export.get("clickhouse_user", "penstock"),
             bucket=_bucket(env.get("PENSTOCK_WAREHOUSE"), declared, home, env),
             spark=SparkSettings.read(declared, env),
+            notify=_notify(declared),
             secrets=Path(env["PENSTOCK_SECRETS"]) if env.get("PENSTOCK_SECRETS") else None,
             demo_rate=_rate(env.get("PENSTOCK_DEMO_RATE", "20")),
             brokers=int(_saved(home).get("brokers", 1)),
@@ -226,6 +237,18 @@ class Settings:
                 f"this stack has no secret named {name} yet ({self.home}).",
                 remedy="Run `penstock up` first.",
             ) from None
+
+
+def _notify(declared: Mapping[str, Any]) -> NotifySettings:
+    told = declared.get("notify", {})
+    try:
+        return NotifySettings(**{name: str(value) for name, value in told.items()})
+    except TypeError:
+        known = ", ".join(NotifySettings.__dataclass_fields__)
+        raise EnvironmentProblem(
+            f"[tool.penstock.notify] of pyproject.toml has {', '.join(told)}; it takes {known}.",
+            remedy="Correct it: docs/publishing.md.",
+        ) from None
 
 
 def _find_project(start: Path) -> Path:

@@ -37,6 +37,8 @@ COMMANDS: dict[str, str] = {
     "hold": "penstock.cli.release",
     "release": "penstock.cli.release",
     "export": "penstock.cli.export",
+    "publish": "penstock.cli.publish",
+    "notify": "penstock.cli.publish",
     "lineage": "penstock.cli.lineage",
     "ledger": "penstock.cli.lineage",
     "reconcile": "penstock.cli.late",

@@ -38,15 +38,17 @@ def row_hash(columns: Sequence[Column]) -> str:
 class Workbench:
     """Reads for one run; a context manager, because it spills into a folder of its own."""
 
-    def __init__(self, scratch: Path) -> None:
+    def __init__(self, scratch: Path, *, memory: str = _MEMORY, threads: int | None = None) -> None:
         self.scratch = scratch
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True)
         config: dict[str, Any] = {
-            "memory_limit": _MEMORY,
+            "memory_limit": memory,
             "temp_directory": str(scratch / "spill"),
             "python_enable_replacements": False,
         }
+        if threads is not None:
+            config["threads"] = threads
         self.duck = duckdb.connect(":memory:", config=config)
         self.duck.execute("SET TimeZone = 'UTC'")
         self._scans = 0

@@ -27,6 +27,7 @@ from deltalake.exceptions import DeltaError
 from penstock.lineage.revisions import Revisions, folders
 from penstock.location import Location, Remote, below, delta_table, walk
 from penstock.model.names import TableName
+from penstock.model.publication import TOPIC_PREFIX
 from penstock.runtime.writer import live_path, revision_path
 from penstock.serve.catalog import Catalog, TableRef
 
@@ -66,6 +67,9 @@ class Usage:
             self.blocks + other.blocks,
             self.whole and other.whole,
         )
+
+    def __sub__(self, other: Usage) -> Usage:
+        return self + Usage(-other.files, -other.bytes, -other.blocks, other.whole)
 
 
 @dataclass(frozen=True)
@@ -292,10 +296,22 @@ def _needed(path: Location) -> tuple[int, int, int]:
 def _places(home: Path, tables: set[str]) -> Iterator[Place]:
     for what, folder in _PLACES.items():
         if (home / folder).exists():
-            yield Place(what, folder, usage(home / folder))
+            yield from _apart(what, folder, home / folder)
     for entry in sorted(_folders_in(home / "stores"), key=lambda e: e.name):
         if entry.name not in tables:
             yield Place("store of no table", f"stores/{entry.name}", usage(Path(entry.path)))
+
+
+def _apart(what: str, folder: str, path: Path) -> Iterator[Place]:
+    """A place; of Kafka's, what is published is told apart: it is a copy of live tables."""
+    whole = usage(path)
+    if what == "kafka":
+        topics = (Path(e.path) for e in _folders_in(path) if e.name.startswith(TOPIC_PREFIX))
+        published = sum((usage(topic) for topic in topics), Usage())
+        whole -= published
+        if published.files:
+            yield Place("kafka: published topics", f"{folder}/{TOPIC_PREFIX}*", published)
+    yield Place(what, folder, whole)
 
 
 def usage(folder: Location, without: str = "", seen: set[int] | None = None) -> Usage:

@@ -7,6 +7,15 @@ from penstock.model.formats import Avro, Custom, Debezium, Json, Protobuf, Xml
 from penstock.model.guards import Guards
 from penstock.model.kinds import Enrich, Group, History, Kind, Latest, Rows, Totals
 from penstock.model.names import TableName
+from penstock.model.publication import (
+    Changelog,
+    Events,
+    Notification,
+    Publication,
+    changelog,
+    events,
+    notification,
+)
 from penstock.model.stream import EventTime, Stream, stream
 from penstock.model.windows import (
     IntervalJoin,
@@ -25,12 +34,14 @@ __all__ = [
     "BATCH",
     "CONTINUOUS",
     "Avro",
+    "Changelog",
     "Contract",
     "Custom",
     "Debezium",
     "Dedupe",
     "Enrich",
     "EventTime",
+    "Events",
     "Group",
     "Guards",
     "History",
@@ -40,9 +51,11 @@ __all__ = [
     "Latest",
     "LocalTime",
     "Matches",
+    "Notification",
     "OneOf",
     "PlausibleTime",
     "Protobuf",
+    "Publication",
     "Range",
     "Rows",
     "Session",
@@ -55,8 +68,11 @@ __all__ = [
     "Window",
     "Xml",
     "avro_schema",
+    "changelog",
+    "events",
     "hopping",
     "interval_join",
+    "notification",
     "session",
     "sliding",
     "sql_table",

@@ -11,6 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from penstock.model.definition import Table
 from penstock.model.names import TableName
+from penstock.model.publication import Publication
 from penstock.model.stream import Stream
 
 __all__ = ["Broken", "Catalog"]
@@ -30,13 +31,20 @@ class Catalog:
 
     streams: dict[TableName, Stream] = field(default_factory=dict)
     tables: dict[TableName, Table] = field(default_factory=dict)
+    published: tuple[Publication, ...] = ()
     broken: tuple[Broken, ...] = ()
 
     @classmethod
-    def build(cls, declared: Iterable[Stream | Table], broken: Iterable[Broken] = ()) -> Catalog:
+    def build(
+        cls, declared: Iterable[Stream | Table | Publication], broken: Iterable[Broken] = ()
+    ) -> Catalog:
         faults = list(broken)
+        published: dict[str, Publication] = {}
         by_name: dict[TableName, Stream | Table] = {}
         for item in declared:
+            if isinstance(item, Publication):
+                faults.extend(_clash(published.setdefault(item.target, item), item))
+                continue
             other = by_name.get(item.name)
             if other is not None and other.place != item.place:
                 faults.append(
@@ -52,7 +60,7 @@ class Catalog:
         streams = {n: s for n, s in by_name.items() if isinstance(s, Stream)}
         faults.extend(_drop_dangling(streams, tables))
         faults.extend(_drop_cycles(tables))
-        return cls(streams, tables, tuple(faults))
+        return cls(streams, tables, tuple(published.values()), tuple(faults))
 
     def order(self) -> list[TableName]:
         """Tables so that each comes after what it reads."""
@@ -65,6 +73,15 @@ class Catalog:
             if name in self.streams:
                 return self.streams[name]
         return None
+
+
+def _clash(first: Publication, item: Publication) -> list[Broken]:
+    """Two publications to one target would write over each other."""
+    if first is item or first.place == item.place:
+        return []
+    what = f"{item.word} of {item.table}"
+    told = f"{item.place}: {item.target} is published to at {first.place} already; name another."
+    return [Broken(what, told)]
 
 
 def _drop_dangling(

@@ -55,6 +55,7 @@ READS = {
     # It looks after the slots of the captured tables.
     "supervisor": ("kafka-supervisor", "postgres-penstock", "postgres-analyst", "connect-rest"),
     "api": ("api-bearer", "postgres-penstock"),
+    "publisher": ("kafka-publisher", "postgres-publisher"),
     "demo": ("kafka-demo-producer",),
 }
 

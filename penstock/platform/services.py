@@ -8,6 +8,7 @@ from penstock.platform.connect import Connect
 from penstock.platform.demo import Demo
 from penstock.platform.kafka import Kafka
 from penstock.platform.postgres import Postgres
+from penstock.platform.publisher import Publisher
 from penstock.platform.registry import SchemaRegistry
 from penstock.platform.service import Service
 from penstock.platform.supervisor import Supervisor
@@ -16,5 +17,15 @@ __all__ = ["SERVICES"]
 
 SERVICES: dict[str, type[Service]] = {
     service.name: service
-    for service in (Postgres, Kafka, SchemaRegistry, Connect, Airflow, Supervisor, Api, Demo)
+    for service in (
+        Postgres,
+        Kafka,
+        SchemaRegistry,
+        Connect,
+        Airflow,
+        Supervisor,
+        Api,
+        Publisher,
+        Demo,
+    )
 }

@@ -49,6 +49,7 @@ class Analysed:
     catalog: Catalog
     revisions: dict[TableName, str] = field(default_factory=dict)
     schemas: dict[TableName, StructType] = field(default_factory=dict)
+    published: list[dict[str, Any]] = field(default_factory=list)  # the ways out, as declared
     broken: list[Broken] = field(default_factory=list)
 
 
@@ -64,6 +65,8 @@ def analyse(session: SparkSession, catalog: Catalog) -> Analysed:
             continue
         found.revisions[name] = revision
         found.schemas[name] = schema
+    found.published, faults = _published(found)
+    found.broken.extend(faults)
     return found
 
 
@@ -85,6 +88,23 @@ def _analysed(session: SparkSession, found: Analysed, table: Table) -> tuple[str
     out = _planned(table, inputs)
     check_output(table, mapped, out)
     return revision, out.schema
+
+
+def _published(found: Analysed) -> tuple[list[dict[str, Any]], list[Broken]]:
+    """The ways out of sound tables, and what is wrong with the others."""
+    sound, faults = [], []
+    for item in found.catalog.published:
+        table, schema = found.catalog.tables.get(item.table), found.schemas.get(item.table)
+        if table is None or schema is None:
+            problems = [f"{item.table} is not declared or is broken itself"]
+        else:
+            problems = item.problems(table.keys, schema.names)
+        if problems:
+            what = f"{item.word} {item.target}"
+            faults.append(Broken(what, f"{item.place}: {what}: {'; '.join(problems)}."))
+        else:
+            sound.append(item.describe())
+    return sound, faults
 
 
 def _planned(table: Table, inputs: dict[str, DataFrame]) -> DataFrame:
@@ -156,6 +176,7 @@ def _told(found: Analysed) -> dict[str, Any]:
             str(name): {"revision": revision, "schema": json.loads(found.schemas[name].json())}
             for name, revision in found.revisions.items()
         },
+        "published": found.published,
         "broken": [{"what": b.what, "reason": b.reason} for b in found.broken[loaded:]],
     }
 

@@ -30,6 +30,7 @@ from pyspark import cloudpickle
 from penstock.errors import PenstockError
 from penstock.model.catalog import Broken, Catalog
 from penstock.model.definition import Table
+from penstock.model.publication import Publication
 from penstock.model.stream import Stream
 
 __all__ = ["Bundle", "store_bundle", "tree_address"]
@@ -85,7 +86,7 @@ class Bundle:
 
     def catalog(self, skip: Sequence[str] = ("demo",)) -> Catalog:
         """Load every module and collect what they declare; a broken one disables only itself."""
-        declared: dict[int, Stream | Table] = {}
+        declared: dict[int, Stream | Table | Publication] = {}
         broken: list[Broken] = []
         for path in _files(self.root, self.package):
             if path.suffix != ".py" or any(part in skip for part in path.parts):
@@ -96,8 +97,8 @@ class Bundle:
             except Exception as error:
                 broken.append(Broken(name, _where(error, self.root)))
                 continue
-            for value in vars(module).values():
-                if isinstance(value, Stream | Table):
+            for value in _values(module):
+                if isinstance(value, Stream | Table | Publication):
                     declared[id(value)] = value
         return Catalog.build(declared.values(), broken)
 
@@ -164,6 +165,14 @@ class Bundle:
             if not hasattr(module, item) and hasattr(module, "__path__"):
                 self.load(f"{name}.{item}")
         return module
+
+
+def _values(module: ModuleType) -> Iterator[Any]:
+    """What a module's names hold; a list of publications is as good as a name for each."""
+    for value in list(vars(module).values()):
+        yield value
+        if isinstance(value, list | tuple):
+            yield from (item for item in value if isinstance(item, Publication))
 
 
 def _module_name(path: Path) -> str:

@@ -27,6 +27,7 @@ from penstock.runtime.bronze import BronzeWriter
 from penstock.runtime.ingest import EVERY, Ingest
 from penstock.runtime.kafka import Topic, spark_options
 from penstock.runtime.lane import Lane
+from penstock.runtime.progress import Progress
 from penstock.runtime.topics import KafkaTopics, Topics
 from penstock.settings import Settings
 
@@ -148,6 +149,7 @@ class IngestGroup:
         self._on_lease_lost = on_lease_lost
         self._checkpoints = checkpoints or settings.run / "checkpoints"
         self._topics = topics or KafkaTopics(settings)
+        self._progress = Progress(settings) if topics is None else None
         self._make_query = query
         self._query: Ingest | None = None
         self._members: dict[str, _Member] = {}
@@ -281,6 +283,8 @@ class IngestGroup:
             lane.every = self._waits.get(lane.name, _AT_ONCE)
             self._members[lane.name].look()
         self._query.flush_due()
+        if self._progress is not None:
+            self._progress.tell((n.name, n.topic.name, n.offsets) for n in self._query.lanes)
         for name, error in self._query.trouble().items():
             _fail(self._members[name], error)
 

@@ -115,7 +115,11 @@ def write_manifest(settings: Settings, found: Analysed, live: dict[str, Revision
         for beside in (name.quarantine, name.late, name.outcomes)
     ]
     broken = [{"what": b.what, "reason": b.reason} for b in found.broken]
-    manifest = {"tables": [*streams, *tables, *companions], "broken": broken}
+    manifest = {
+        "tables": [*streams, *tables, *companions],
+        "published": found.published,
+        "broken": broken,
+    }
     with _alone_with(settings):
         _write(settings, manifest)
 

@@ -22,6 +22,7 @@ SHOES = [(model, size) for model in _PRICES for size in ("39", "40.5", "42", "43
 _REASONS = ("too_small", "too_large", "damaged", "wrong_colour", "changed_mind")
 _WANTED = 3  # pairs of a shoe below which more are ordered
 _MEMORY = 200  # sales that may still come back
+_CLUB = 120  # pairs that a club orders and takes at once: a sale that somebody hears of
 FLAWS = {
     "shipments": Flaws(spoilt=({"quantity": 0}, {"unit_cost": Decimal("-1.00")})),
     "sales": Flaws(spoilt=({"quantity": -3}, {"size": "XXL"})),
@@ -63,7 +64,7 @@ _Booked = tuple[str, dict[str, object]]
 
 
 def _delivered(dice: random.Random, books: _Books, shoe: tuple[str, str]) -> _Booked:
-    pairs = dice.choice((12, 24))
+    pairs = _CLUB if dice.random() < 0.02 else dice.choice((12, 24))
     books.stock[shoe] += pairs
     cost = (_PRICES[shoe[0]] / 2).quantize(Decimal("0.01"))
     return "shipments", {
@@ -77,6 +78,8 @@ def _delivered(dice: random.Random, books: _Books, shoe: tuple[str, str]) -> _Bo
 
 def _sold(dice: random.Random, books: _Books, shoe: tuple[str, str]) -> _Booked:
     pairs = min(books.stock[shoe], dice.choices((1, 2, 3), weights=(90, 8, 2))[0])
+    if books.stock[shoe] >= _CLUB:
+        pairs = _CLUB
     books.stock[shoe] -= pairs
     name = books.name("sal")
     books.sold = [*books.sold[1 - _MEMORY :], (name, *shoe, pairs)]

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.model import Totals, table
+from penstock.model import Totals, changelog, table
 
 
 @table(
@@ -38,3 +38,6 @@ def _booked(rows: DataFrame, pairs: Column, money: Column) -> DataFrame:
         money.cast("decimal(28,2)").alias("money"),
         F.lit(1).cast("bigint").alias("transactions"),
     )
+
+
+INVENTORY_CHANGES = changelog(inventory)

@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from penstock.model import table, tumbling
+from penstock.model import Json, changelog, table, tumbling
 
 
 @table(
@@ -25,3 +25,6 @@ def sensor_5m(readings: DataFrame) -> DataFrame:
         F.percentile("value", F.lit(0.95)).alias("p95_value"),
         F.count(F.lit(1)).alias("readings"),
     )
+
+
+SENSOR_CHANGES = changelog(sensor_5m, format=Json())

@@ -18,7 +18,7 @@ IMAGES = {  # service -> image and the version of infra/platform.toml it must ha
     "registry": ("apicurio/apicurio-registry", "apicurio"),
     "connect": ("quay.io/debezium/connect", "debezium"),
 }
-PYTHON = ("airflow", "supervisor", "api", "demo")
+PYTHON = ("airflow", "supervisor", "api", "publisher", "demo")
 ADDED = {"clickhouse"}  # embedded, it is a library: test_compose_shared.py
 # Where the jars that we fetch are in the images.
 LIBRARIES = {"kafka": "/opt/kafka/libs", "connect": "/kafka/libs", "registry": "/deployments"}

@@ -21,6 +21,8 @@ FORBIDDEN = {
     "penstock/export": ("reprocess", "platform", "cli", "airflow", "session", "testing",
                         "runtime.supervisor", "marts"),
     "penstock/clients": ("reprocess", "platform", "cli", "airflow", "session", "testing", "marts"),
+    "penstock/publish": ("reprocess", "platform", "cli", "airflow", "session", "testing", "marts",
+                         "runtime.supervisor", "runtime.registry"),
     "penstock/serve": ("runtime.supervisor", "platform", "cli", "airflow", "session", "marts"),
     "penstock/platform": ("cli", "airflow", "session", "marts", "metastore"),
     "penstock/airflow": ("cli", "platform", "session", "marts"),
@@ -67,8 +69,9 @@ def test_dags_import_neither_spark_nor_jobs():
         assert not {n.split(".")[0] for n in imported(path)} & {"pyspark", "spark_jobs"}, path
 
 
-def test_an_export_starts_no_jvm():
-    for path in [*sources("penstock/export"), PROJECT / "penstock/cli/export.py"]:
+def test_an_export_starts_no_jvm_and_neither_does_the_publisher():
+    commands = [PROJECT / "penstock/cli/export.py", PROJECT / "penstock/cli/publish.py"]
+    for path in [*sources("penstock/export"), *sources("penstock/publish"), *commands]:
         assert not {n.split(".")[0] for n in imported(path)} & {"pyspark", "py4j"}, path
 
 

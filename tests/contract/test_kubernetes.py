@@ -23,6 +23,7 @@ from penstock import cluster
 from penstock.errors import NotRunning
 from penstock.platform import compose
 from penstock.platform.airflow import Airflow
+from penstock.platform.publisher import Publisher
 from penstock.platform.secrets import ensure_secrets, secret_names
 from penstock.platform.spec import PlatformSpec
 from penstock.platform.supervisor import Supervisor
@@ -194,6 +195,22 @@ def test_the_supervisor_is_started_asked_and_stopped_as_embedded(
     assert airflow["terminationGracePeriodSeconds"] > Airflow(settings, spec).spec.grace
 
 
+def test_the_publisher_is_started_asked_and_stopped_as_embedded(
+    documents: list[Document], settings: Settings, spec: PlatformSpec
+) -> None:
+    workload = workloads(documents)["publisher"]
+    assert workload["kind"] == "StatefulSet", "one at a time, and the old one is gone first"
+    assert workload["spec"]["replicas"] == 1
+    (box,) = pod(workload)["containers"]
+    service = Publisher(settings, spec)
+    assert box["command"] == ["python", *service.command()[1:]]
+    assert pod(workload)["terminationGracePeriodSeconds"] > service.spec.grace
+    startup = box["startupProbe"]
+    assert startup["periodSeconds"] * startup["failureThreshold"] >= service.spec.ready_within
+    for probe in ("startupProbe", "readinessProbe"):
+        assert box[probe]["exec"]["command"][2:] == [compose.__name__, "ready", "publisher"]
+
+
 def test_each_gets_the_secrets_it_reads_and_no_others(
     documents: list[Document], spec: PlatformSpec
 ) -> None:
@@ -203,9 +220,10 @@ def test_each_gets_the_secrets_it_reads_and_no_others(
         return {item["key"] for item in secrets["secret"]["items"]}
 
     assert keys("supervisor") == set(compose.READS["supervisor"])
+    assert keys("publisher") == set(compose.READS["publisher"])
     configured = {"postgres-airflow", "airflow-fernet", "airflow-secret", "airflow-jwt"}
     assert keys("airflow") == set(compose.READS["airflow"]) | configured
-    assert keys("supervisor") | keys("airflow") <= set(secret_names(spec))
+    assert keys("supervisor") | keys("airflow") | keys("publisher") <= set(secret_names(spec))
     for name in ("spark-master", "spark-worker"):
         assert "secrets" not in {v["name"] for v in pod(workloads(documents)[name])["volumes"]}
 

@@ -170,6 +170,13 @@ TABLES: dict[str, pa.Schema] = {
             "returned_at": _TIME,
             **_PLACE,
         },
+        "gold.big_sales": {
+            "sale_id": _TEXT,
+            **_SHOE,
+            "revenue": _money(18),
+            "sold_at": _TIME,
+            "salesperson": _TEXT,
+        },
         "gold.inventory": {
             "model": _TEXT,
             "size": _TEXT,

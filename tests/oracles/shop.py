@@ -10,6 +10,7 @@ from statistics import median
 from tests.oracles import Row, first_taken_in
 
 __all__ = [
+    "big_sales",
     "inventory",
     "inventory_by_model",
     "returns_by_reason",
@@ -124,4 +125,22 @@ def returns_by_reason(returns: list[Row]) -> list[Row]:
             "median_quantity": float(median(row["quantity"] for row in rows)),
         }
         for reason, rows in reasons.items()
+    ]
+
+
+def big_sales(sales: list[Row]) -> list[Row]:
+    """Sales of more than ten thousand, and whom they are told to."""
+    people = {"runner": "ines", "boot": "bruno", "sandal": "sol", "loafer": "lotte"}
+    return [
+        {
+            "sale_id": row["sale_id"],
+            "model": row["model"],
+            "size": row["size"],
+            "quantity": row["quantity"],
+            "revenue": row["revenue"],
+            "sold_at": row["sold_at"],
+            "salesperson": people.get(row["model"], "manager"),
+        }
+        for row in sales
+        if row["revenue"] > 10_000
     ]

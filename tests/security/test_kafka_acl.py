@@ -7,7 +7,13 @@ import uuid
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -109,10 +115,31 @@ def _end_offset(topic: str) -> Attempt:
     return attempt
 
 
-def _create_topic(stack: Stack, user: str) -> None:
-    name = f"made-by-{user}-{uuid.uuid4().hex[:6]}"
+def _create(prefix: str) -> Attempt:
+    def attempt(stack: Stack, user: str) -> None:
+        name = f"{prefix}made-by-{user}-{uuid.uuid4().hex[:6]}"
+        admin = AdminClient(client_options(stack.settings, user))
+        admin.create_topics([NewTopic(name, 1, 1)])[name].result(10)
+
+    return attempt
+
+
+def _transact_as(name: str) -> Attempt:
+    def attempt(stack: Stack, user: str) -> None:
+        options = client_options(stack.settings, user) | {"transactional.id": name}
+        Producer(options).init_transactions(10)
+
+    return attempt
+
+
+def _tell_progress(stack: Stack, user: str) -> None:
+    """An offset of a group that shows how far a stream is."""
     admin = AdminClient(client_options(stack.settings, user))
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(10)
+    wanted = ConsumerGroupTopicPartitions("penstock.t", [TopicPartition("trades", 0, 1)])
+    told = admin.alter_consumer_group_offsets([wanted])["penstock.t"].result(10)
+    errors = [part.error.name() for part in told.topic_partitions if part.error is not None]
+    if errors:
+        raise _Refused(errors[0])
 
 
 def _change_topic(stack: Stack, user: str) -> None:
@@ -137,12 +164,17 @@ ATTEMPTS: dict[str, Attempt] = {
     "transact as connect-": _transact("connect-"),
     "transact as penstock-": _transact("penstock-"),
     "transact as app-": _transact("app-"),
-    "create a topic": _create_topic,
+    "transact as the publisher": _transact_as("penstock-publisher"),
+    "create a topic": _create(""),
+    "create a published topic": _create("out."),
+    "write positions": _produce("penstock-publish-positions"),
+    "tell progress": _tell_progress,
     "change a topic": _change_topic,
 }
 MAY: dict[str, set[str]] = {
     "admin": set(ATTEMPTS),
-    "supervisor": {"read trades", "read users", "see the end of trades"},
+    "supervisor": {"read trades", "read users", "see the end of trades", "tell progress"},
+    "publisher": {"create a published topic", "write positions", "transact as the publisher"},
     "demo-producer": {"write trades", "see the end of trades", "transact as demo-"},
     "connect": {
         "write users",
@@ -157,6 +189,15 @@ MAY: dict[str, set[str]] = {
 
 def test_the_matrix_covers_every_principal(stack: Stack) -> None:
     assert set(MAY) == {user.name for user in stack.spec.kafka_users}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _positions(stack: Stack) -> None:
+    """The topic of the publisher's positions, which it makes when it is first started."""
+    from penstock.publish.positions import POSITIONS
+    from penstock.publish.topics import Topics
+
+    Topics(stack.settings).made(POSITIONS, 1)
 
 
 @pytest.mark.parametrize("operation", ATTEMPTS)

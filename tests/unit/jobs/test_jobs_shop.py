@@ -54,6 +54,16 @@ def test_returns_by_reason(table, frame, dice):
     assert in_order(out.to_pylist()) == in_order(shop.returns_by_reason(returns))
 
 
+def test_big_sales(table, frame, dice):
+    sales = booked(dice)[1]
+    sales[0] = {**sales[0], "revenue": Decimal("10000.00")}  # not more than that
+    sales[1] = {**sales[1], "revenue": Decimal("10000.01"), "model": "clog"}
+    out = table("gold.big_sales")(frame(sales, "silver.sales")).toArrow()
+    assert types(out.schema) == types(TABLES["gold.big_sales"])
+    assert in_order(out.to_pylist()) == in_order(shop.big_sales(sales))
+    assert 0 < out.num_rows < len(sales)
+
+
 def test_an_empty_size_is_not_in_stock(table, frame):
     rows = [
         {"model": "boot", "size": "41", "stock": 0, "money": Decimal(1), "transactions": 2},

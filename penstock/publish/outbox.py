@@ -1,0 +1,331 @@
+"""The outbox: what there is to say to whom, what was said, and the letters that say it.
+
+**How it works.** Tables in Postgres (``infra/postgres/publisher.sql``). A *notice* holds what a row
+has to say to one person now and what was last said of it; the two differ while something is to be
+said. Notices change in one transaction with the position in the live table. A *letter* is made of
+one person's notices in one transaction that also marks them as said: from then on its text and its
+id stand, and it is sent until somebody takes it.
+
+So a row is told of once, a changed one is told of as a correction, one that changed and changed
+back before anybody was told is not told of at all, and a rebuilt table that says the same says
+nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pg8000.native
+
+from penstock.errors import NotRunning
+from penstock.model.duration import parse_duration
+from penstock.model.publication import IMMEDIATELY
+
+if TYPE_CHECKING:
+    from penstock.settings import Settings
+
+__all__ = ["GONE", "Letter", "Notice", "Outbox", "digest", "notice_id"]
+
+ROLE = "publisher"  # the role and the database it owns
+GONE = "gone"  # what a notice says now when its row is no more
+_FIRST_WAIT, _LONGEST_WAIT = 2, 3600  # seconds until a letter is tried again
+_MOST_LETTERS, _MOST_IN_LETTER = 50, 200
+
+
+@dataclass(frozen=True)
+class Notice:
+    """One row's word to one person."""
+
+    id: str
+    subject: str | None
+    body: str | None
+    times: int
+    gone: bool = False
+
+    @property
+    def kind(self) -> str:
+        if self.gone:
+            return "withdrawn"
+        return "correction" if self.times else "new"
+
+
+@dataclass(frozen=True)
+class Letter:
+    """What is sent."""
+
+    id: str
+    recipient: str
+    address: str
+    subject: str
+    body: str
+    notices: list[dict[str, Any]]
+    attempts: int = 0
+
+
+def notice_id(notification: str, table: str, key: str, recipient: str) -> str:
+    told = json.dumps([notification, table, key, recipient])
+    return hashlib.sha256(told.encode()).hexdigest()[:32]
+
+
+def digest(subject: str, body: str) -> str:
+    return hashlib.sha256(json.dumps([subject, body]).encode()).hexdigest()[:32]
+
+
+class Outbox:
+    """One connection to the outbox; reconnects when the server was away."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._connection: pg8000.native.Connection | None = None
+
+    # --- plumbing -------------------------------------------------------------------------
+    def _connect(self) -> pg8000.native.Connection:
+        if self._connection is None:
+            try:
+                self._connection = pg8000.native.Connection(
+                    ROLE,
+                    host=self._settings.host("postgres"),
+                    port=self._settings.port("postgres"),
+                    database=ROLE,
+                    password=self._settings.secret(f"postgres-{ROLE}"),
+                    timeout=10,
+                )
+            except (pg8000.native.InterfaceError, pg8000.native.DatabaseError, OSError) as error:
+                raise NotRunning(
+                    "the outbox of notifications does not answer.",
+                    remedy="Start it: `penstock up`.",
+                ) from error
+        return self._connection
+
+    def run(self, sql: str, **values: Any) -> list[Any]:
+        """One statement.
+
+        Raises:
+            NotRunning: the database is away, or refused; what was begun is undone.
+        """
+        try:
+            return self._connect().run(sql, **values) or []
+        except (pg8000.native.InterfaceError, pg8000.native.DatabaseError, OSError) as error:
+            self.close()  # which also undoes what was begun
+            raise NotRunning(
+                f"the outbox of notifications failed: {_said(error)}.",
+                remedy="Look at `penstock status`.",
+            ) from error
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self.run("begin")
+        try:
+            yield
+            self.run("commit")
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            try:
+                connection.close()
+            except Exception:
+                return
+
+    # --- positions ------------------------------------------------------------------------
+    def position(self, name: str) -> dict[str, Any] | None:
+        rows = self.run("select position from feed where notification = :name", name=name)
+        return dict(rows[0][0]) if rows else None
+
+    def keep(self, name: str, position: str) -> None:
+        self.run(
+            "insert into feed (notification, position) values (:name, cast(:told as jsonb)) "
+            "on conflict (notification) do update set position = excluded.position, at = now()",
+            name=name,
+            told=position,
+        )
+
+    # --- notices --------------------------------------------------------------------------
+    def say(self, about: Mapping[str, str], subject: str, body: str, *, known: bool) -> None:
+        """A row has this to say now.
+
+        Args:
+            known: the row was there before; if nobody was told of it then, nobody will be.
+        """
+        self.run(
+            "insert into notice (notice_id, notification, table_name, key, recipient, every, "
+            "subject, body, now, said, silent) values (:id, :notification, :table_name, "
+            "cast(:key as jsonb), :recipient, :every, :subject, :body, :now, "
+            "case when cast(:silent as boolean) then :now end, :silent) "
+            "on conflict (notice_id) do update set subject = excluded.subject, "
+            "body = excluded.body, every = excluded.every, now = excluded.now, "
+            "since = case when notice.now is distinct from notice.said then notice.since "
+            "else now() end",
+            **about,
+            subject=subject,
+            body=body,
+            now=digest(subject, body),
+            silent=known,
+        )
+
+    def unsay(self, about: Mapping[str, str]) -> None:
+        """A row is gone; what nobody was told of needs no word now either."""
+        self.run(
+            "insert into notice (notice_id, notification, table_name, key, recipient, every, now, "
+            "said, silent) values (:id, :notification, :table_name, cast(:key as jsonb), "
+            ":recipient, :every, :now, :now, true) "
+            "on conflict (notice_id) do update set now = excluded.now, since = case "
+            "when notice.now is distinct from notice.said then notice.since else now() end",
+            **about,
+            now=GONE,
+        )
+        self.run("delete from notice where notice_id = :id and said is null", id=about["id"])
+
+    # --- letters --------------------------------------------------------------------------
+    def make_letters(self, default: str) -> int:
+        """Make letters of what is due; returns how many.
+
+        Args:
+            default: the address of those who chose none.
+        """
+        made = 0
+        for name, every, waited in self.run(
+            "select n.recipient, coalesce(r.every, n.every) as every, "
+            "extract(epoch from now() - min(n.since)) from notice n "
+            "left join recipient r on r.name = n.recipient "
+            "where not n.silent and n.now is distinct from n.said group by 1, 2 order by 3 desc"
+        ):
+            if every == IMMEDIATELY or waited >= parse_duration(every).total_seconds():
+                made += self._make_letter(name, every, default)
+        return made
+
+    def _make_letter(self, recipient: str, every: str, default: str) -> int:
+        with self.transaction():
+            rows = self.run(
+                "select n.notice_id, n.subject, n.body, n.times, n.now = :gone from notice n "
+                "left join recipient r on r.name = n.recipient where n.recipient = :recipient "
+                "and coalesce(r.every, n.every) = :every and not n.silent "
+                "and n.now is distinct from n.said order by n.since, n.notice_id limit :most "
+                "for update of n",
+                recipient=recipient,
+                every=every,
+                most=_MOST_IN_LETTER,
+                gone=GONE,
+            )
+            notices = [Notice(*row) for row in rows]
+            if not notices:
+                return 0
+            told = [{"id": n.id, "time": n.times + 1, "kind": n.kind} for n in notices]
+            chosen = self.run("select address from recipient where name = :name", name=recipient)
+            subject, body = written(notices)
+            self.run(
+                "insert into letter (letter_id, recipient, address, subject, body, notices) "
+                "values (:id, :recipient, :address, :subject, :body, cast(:told as jsonb))",
+                id=_letter_id(told),
+                recipient=recipient,
+                address=chosen[0][0] if chosen else default,
+                subject=subject,
+                body=body,
+                told=json.dumps(told),
+            )
+            self.run(
+                "update notice set said = now, times = times + 1 "
+                "where notice_id = any(cast(:ids as text[]))",
+                ids=[notice.id for notice in notices],
+            )
+        return 1
+
+    def due(self) -> list[Letter]:
+        """Letters to send now, oldest first."""
+        rows = self.run(
+            "select letter_id, recipient, address, subject, body, notices, attempts from letter "
+            "where sent_at is null and next_try <= now() order by made_at limit :most",
+            most=_MOST_LETTERS,
+        )
+        return [Letter(*row) for row in rows]
+
+    def sent(self, letter: Letter) -> None:
+        self.run("update letter set sent_at = now(), error = '', attempts = attempts + 1 "
+                 "where letter_id = :id", id=letter.id)  # fmt: skip
+
+    def failed(self, letter: Letter, error: str) -> None:
+        """To be tried again, later each time."""
+        wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(letter.attempts, 12))
+        self.run(
+            "update letter set attempts = attempts + 1, error = :error, "
+            "next_try = now() + make_interval(secs => cast(:wait as float8)) where letter_id = :id",
+            id=letter.id,
+            error=error[:500],
+            wait=wait,
+        )
+
+    # --- people ---------------------------------------------------------------------------
+    def prefer(self, name: str, address: str, every: str) -> None:
+        self.run(
+            "insert into recipient (name, address, every) values (:name, :address, :every) "
+            "on conflict (name) do update set address = excluded.address, every = excluded.every",
+            name=name,
+            address=address,
+            every=every,
+        )
+
+    def recipients(self) -> list[dict[str, Any]]:
+        rows = self.run("select name, address, every from recipient order by name")
+        return [dict(zip(("recipient", "address", "every"), row, strict=True)) for row in rows]
+
+    def letters(self, most: int = 20) -> list[dict[str, Any]]:
+        names = (
+            "letter",
+            "recipient",
+            "address",
+            "subject",
+            "made_at",
+            "sent_at",
+            "attempts",
+            "error",
+        )
+        rows = self.run(
+            "select letter_id, recipient, address, subject, made_at, sent_at, attempts, error "
+            "from letter order by made_at desc limit :most",
+            most=most,
+        )
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def waiting(self) -> int:
+        """Notices that wait for their letter."""
+        rows = self.run(
+            "select count(*) from notice where not silent and now is distinct from said"
+        )
+        return int(rows[0][0])
+
+
+# --- what a letter says -------------------------------------------------------------------------
+_MARKS = {"new": "", "correction": "Correction: ", "withdrawn": "Withdrawn: "}
+
+
+def written(notices: Sequence[Notice]) -> tuple[str, str]:
+    """Subject and body; a correction and a withdrawal say that they are one."""
+    parts = [_one(notice) for notice in notices]
+    if len(parts) == 1:
+        return parts[0]
+    subject = f"{len(parts)} messages: {parts[0][0]}"
+    return subject, "\n\n".join(f"{title}\n{text}" for title, text in parts)
+
+
+def _one(notice: Notice) -> tuple[str, str]:
+    mark, number = _MARKS[notice.kind], f"(message {notice.id[:8]})"
+    told = "This does not hold any more:\n" if notice.gone else ""
+    return f"{mark}{notice.subject}", f"{told}{notice.body}\n{number}"
+
+
+def _letter_id(told: Sequence[Mapping[str, Any]]) -> str:
+    names = sorted(f"{one['id']}:{one['time']}" for one in told)
+    return hashlib.sha256("|".join(names).encode()).hexdigest()[:32]
+
+
+def _said(error: Exception) -> str:
+    details = error.args[0] if error.args else ""
+    return str(details.get("M", details)) if isinstance(details, dict) else str(error)

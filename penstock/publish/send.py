@@ -1,0 +1,153 @@
+"""Sending letters: by SMTP, to a webhook, into a file.
+
+**What is promised.** A letter is sent at least once, and always with the same id and the same text.
+Between sending and noting that it was sent there is a moment in which a kill makes it be sent
+again; then a mail has the same ``Message-ID``, a webhook gets the same ``Idempotency-Key``, and a
+file is written over itself. So a file is exactly once, and the others are for who receives them.
+
+**Where to.** Addresses are what people chose (``penstock notify``), never something out of a row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import smtplib
+import threading
+from email.message import EmailMessage
+from email.utils import formatdate
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import httpx
+
+from penstock.errors import PenstockError, UsageError, in_a_line
+from penstock.publish.outbox import Letter, Outbox
+
+if TYPE_CHECKING:
+    from penstock.settings import Settings
+
+__all__ = ["FILE", "Sender", "checked_address"]
+
+log = logging.getLogger("penstock.publish")
+
+FILE = "file"
+_TIMEOUT = 10.0
+_LOOK_EVERY = 1.0
+_MAILBOX = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
+
+
+def checked_address(text: str) -> str:
+    """An address as it is kept: ``file``, ``smtp:<mailbox>`` or ``webhook:<http address>``.
+
+    Raises:
+        UsageError: it is none.
+    """
+    scheme, _, rest = text.partition(":")
+    if text == FILE or (scheme == "smtp" and _MAILBOX.fullmatch(rest)):
+        return text
+    parts = urlsplit(rest)
+    if scheme == "webhook" and parts.scheme in ("http", "https") and parts.hostname:
+        return text
+    raise UsageError(
+        f"{text!r} is no address.",
+        remedy="Write file, smtp:somebody@example.com or webhook:https://example.com/hook.",
+    )
+
+
+class Sender:
+    """Makes letters of what is due, and sends them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._outbox = Outbox(settings)
+        self.error = ""
+
+    def run(self, stopping: threading.Event) -> None:
+        """Until told to stop; a database or a server that is away is waited for."""
+        while not stopping.wait(_LOOK_EVERY):
+            try:
+                self.once()
+                self.error = ""
+            except PenstockError as error:
+                self.error = in_a_line(error)
+        self._outbox.close()
+
+    def once(self) -> int:
+        """Send what is due; returns how many letters were taken."""
+        self._outbox.make_letters(self._settings.notify.default)
+        taken = 0
+        for letter in self._outbox.due():
+            try:
+                self._send(letter)
+            except (smtplib.SMTPException, httpx.HTTPError, OSError, PenstockError) as error:
+                log.warning("letter %s to %s: %s", letter.id, letter.recipient, error)
+                self._outbox.failed(letter, in_a_line(error))
+                continue
+            self._outbox.sent(letter)
+            taken += 1
+        return taken
+
+    def _send(self, letter: Letter) -> None:
+        scheme, _, rest = checked_address(letter.address).partition(":")
+        if scheme == "smtp":
+            self._mail(letter, rest)
+        elif scheme == "webhook":
+            self._post(letter, rest)
+        else:
+            self._write(letter)
+
+    def _mail(self, letter: Letter, to: str) -> None:
+        known = self._settings.notify
+        if not known.smtp:
+            raise UsageError(
+                "there is no mail server.",
+                remedy='Name it: smtp = "host:25" in [tool.penstock.notify] of pyproject.toml.',
+            )
+        mail = EmailMessage()
+        mail["From"], mail["To"] = known.sender, to
+        mail["Subject"] = " ".join(letter.subject.split())
+        mail["Date"] = formatdate()
+        mail["Message-ID"] = f"<{letter.id}@penstock>"
+        mail.set_content(letter.body)
+        host, _, port = known.smtp.rpartition(":")
+        with smtplib.SMTP(host, int(port), timeout=_TIMEOUT) as server:
+            server.send_message(mail)
+
+    def _post(self, letter: Letter, url: str) -> None:
+        told = {
+            "id": letter.id,
+            "recipient": letter.recipient,
+            "subject": letter.subject,
+            "text": letter.body,
+            "notices": letter.notices,
+        }
+        headers = {"Idempotency-Key": letter.id}
+        answer = httpx.post(url, json=told, headers=headers, timeout=_TIMEOUT)
+        answer.raise_for_status()
+
+    def _write(self, letter: Letter) -> None:
+        folder = self._settings.home / "notifications" / _folder_of(letter.recipient)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _written(folder / f"{letter.id}.txt", f"{letter.subject}\n\n{letter.body}\n")
+
+
+def _folder_of(recipient: str) -> str:
+    """A recipient is a value of a row: one that is no plain word gets a folder by its digest."""
+    if _PLAIN_NAME.fullmatch(recipient):
+        return recipient
+    return f"other-{hashlib.sha256(recipient.encode()).hexdigest()[:16]}"
+
+
+def _written(file: Path, text: str) -> None:
+    draft = file.with_name(f".{file.name}.draft")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    draft.replace(file)
