@@ -16,7 +16,7 @@ SUITE = suite(
     ),
     blocking(gxe.ExpectColumnValuesToNotBeNull(column="searched_at")),
     blocking(
-        gxe.ExpectColumnValuesToMatchRegex(column="query", regex=r"^\S+( \S+)*$"),
+        gxe.ExpectColumnValuesToMatchRegex(column="query", regex=r"^\S+(?: \S+)*$"),
         "queries have one space between words and none around them",
     ),
 )

@@ -12,7 +12,7 @@ from tests.oracles.shapes import TABLES, types
 
 pytestmark = pytest.mark.spark
 
-PROFILE = ("name", "email", "country", "tier", "updated_at")
+PROFILE = ("name", "email", "country", "tier", "updated_at", "zip_code")
 
 
 def replayed(changes: list[dict], until: dt.datetime) -> dict:
