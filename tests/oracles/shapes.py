@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from tests.oracles import catalogue_shapes
+
 __all__ = ["DECODED", "TABLES", "decoded", "types"]
 
 _TEXT, _SHORT, _LONG, _FLOAT = pa.string(), pa.int32(), pa.int64(), pa.float64()
@@ -36,6 +38,7 @@ def _money(digits: int, scale: int = 2) -> pa.DataType:
 
 # What a transform sees of a stream, without the coordinates that all of them have.
 _PAYLOADS: dict[str, dict[str, pa.DataType]] = {
+    **catalogue_shapes.PAYLOADS,
     "trades": {
         "ticker": _TEXT,
         "price": _money(12, 4),
@@ -110,6 +113,7 @@ DECODED = tuple(_PAYLOADS)
 TABLES: dict[str, pa.Schema] = {
     name: pa.schema(columns)
     for name, columns in {
+        **catalogue_shapes.TABLES,
         "silver.trades": {
             **_PAYLOADS["trades"],
             "notional": _money(24, 4),
