@@ -90,14 +90,14 @@ def payment_outcomes(dice: random.Random, count: int) -> list[Row]:
 
 
 def connections(dice: random.Random, count: int) -> list[Row]:
-    """One host at a beat, one almost, others at random; one address that everybody knows."""
+    """One host at a beat, with some beats missing; an address that everybody knows."""
     rows = []
     for n in range(count):
-        host, address = dice.choice((("pc-1", "203.0.113.9"), ("pc-2", "198.51.100.7")))
-        second = 40.0 * n + dice.choice((0, 0, 1, 2))
+        host, address, second = "pc-1", "203.0.113.9", 40.0 * n + dice.choice((0, 0, 1, 2))
         if dice.random() < 0.3:
             host, second = dice.choice(("pc-1", "pc-2", "pc-3")), dice.randrange(40 * count)
-            address = dice.choice(("10.0.0.1", "203.0.113.9"))
+            address = dice.choice(("10.0.0.1", "10.0.0.1", "10.0.0.1", "203.0.113.9"))
+            second += dice.random()
         rows.append(
             {
                 "connection_id": f"x-{n}",

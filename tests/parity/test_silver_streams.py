@@ -13,9 +13,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.model import Json
 from penstock.model.names import TableName
 from penstock.testing import Kit
-from tests.oracles import Row, logs, markets, samples, sensors, shop, trucks, visits, web
+from tests.oracles import (
+    Row,
+    apps,
+    captured,
+    cards,
+    hosts,
+    hotel,
+    logs,
+    machines,
+    markets,
+    music,
+    samples,
+    sensors,
+    shop,
+    trucks,
+    visits,
+    web,
+)  # fmt: skip
+from tests.oracles import catalogue_samples as more
 from tests.oracles.plans import agree, few
 from tests.oracles.wire import avro_bytes, json_bytes
 
@@ -23,6 +42,13 @@ pytestmark = pytest.mark.spark
 
 CASES: dict[str, tuple[Callable, Callable]] = {
     "trades": (samples.trades, markets.silver_trades),
+    "song_plays": (more.song_plays, music.silver_song_plays),
+    "machine_readings": (more.machine_readings, machines.silver_machine_readings),
+    "card_payments": (more.card_payments, cards.silver_card_payments),
+    "payment_outcomes": (more.payment_outcomes, cards.silver_payment_outcomes),
+    "connections": (more.connections, hosts.silver_connections),
+    "hotel_events": (more.hotel_events, hotel.silver_hotel_events),
+    "app_requests": (more.app_requests, apps.silver_app_requests),
     "readings": (samples.readings, sensors.silver_readings),
     "shipments": (samples.shipments, shop.silver_shipments),
     "sales": (samples.sales, shop.silver_sales),
@@ -49,7 +75,7 @@ def arrivals(draw: Any) -> tuple[random.Random, list[tuple[int, dt.datetime, boo
 
 def encoded(stream: Any, row: Row) -> bytes:
     fields = {name: value for name, value in row.items() if name != "event_time"}
-    if stream.name.name in ("readings", "app_logs"):
+    if isinstance(stream.contract.format, Json):
         return json_bytes(fields)
     return avro_bytes(fields, dict(stream.contract.schema))
 
@@ -86,4 +112,4 @@ def test_stream_equals_batch_equals_oracle(spark, jobs, name):
 
 def test_a_silver_table_is_among_the_cases_or_has_a_test_of_its_own(jobs):
     decoding = {name for name, table in jobs.tables.items() if jobs.stream_of(table)}
-    assert {name.name for name in decoding} == {*CASES, "users"}
+    assert {name.name for name in decoding} == {*CASES, *captured.SOURCES, "users"}

@@ -6,13 +6,37 @@ import random
 
 import pytest
 
-from tests.oracles import in_order, logs, markets, samples, sensors, shop, trucks, visits, web
+from tests.oracles import (
+    apps,
+    cards,
+    hosts,
+    hotel,
+    in_order,
+    logs,
+    machines,
+    markets,
+    music,
+    samples,
+    sensors,
+    shop,
+    trucks,
+    visits,
+    web,
+)  # fmt: skip
+from tests.oracles import catalogue_samples as more
 from tests.oracles.shapes import TABLES, types
 
 pytestmark = pytest.mark.spark
 
 CASES = {
     "trades": (samples.trades, markets.silver_trades),
+    "song_plays": (more.song_plays, music.silver_song_plays),
+    "machine_readings": (more.machine_readings, machines.silver_machine_readings),
+    "card_payments": (more.card_payments, cards.silver_card_payments),
+    "payment_outcomes": (more.payment_outcomes, cards.silver_payment_outcomes),
+    "connections": (more.connections, hosts.silver_connections),
+    "hotel_events": (more.hotel_events, hotel.silver_hotel_events),
+    "app_requests": (more.app_requests, apps.silver_app_requests),
     "readings": (samples.readings, sensors.silver_readings),
     "shipments": (samples.shipments, shop.silver_shipments),
     "sales": (samples.sales, shop.silver_sales),
