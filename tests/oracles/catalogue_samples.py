@@ -91,12 +91,14 @@ def payment_outcomes(dice: random.Random, count: int) -> list[Row]:
 
 def connections(dice: random.Random, count: int) -> list[Row]:
     """One host at a beat, with some beats missing; an address that everybody knows."""
-    rows = []
+    rows, beat = [], 0
     for n in range(count):
-        host, address, second = "pc-1", "203.0.113.9", 40.0 * n + dice.choice((0, 0, 1, 2))
-        if dice.random() < 0.3:
-            host, second = dice.choice(("pc-1", "pc-2", "pc-3")), dice.randrange(40 * count)
-            address = dice.choice(("10.0.0.1", "10.0.0.1", "10.0.0.1", "203.0.113.9"))
+        beat += 1
+        host, address, second = "pc-1", "203.0.113.9", 40.0 * beat + dice.choice((0, 0, 1, 2))
+        if dice.random() < 0.4:
+            beat -= dice.random() < 0.97
+            host, second = dice.choice(("pc-1", "pc-2", "pc-3")), dice.randrange(20 * count)
+            address = dice.choice((*("10.0.0.1",) * 9, "203.0.113.9"))
             second += dice.random()
         rows.append(
             {

@@ -17,6 +17,7 @@ from penstock.runtime.files import write_arrow
 from penstock.runtime.writer import RevisionWriter
 from penstock.settings import Settings
 from tests.oracles import logs, markets, samples, sensors, shop, trucks, visits, web
+from tests.oracles.catalogue import catalogue_rows
 from tests.oracles.shapes import TABLES
 
 __all__ = ["PROJECT", "Row", "Stand", "bronze_rows", "good_rows", "write_suite"]
@@ -43,6 +44,7 @@ def _good() -> dict[str, list[Row]]:
         **_searched(dice, clicks, users),
         **_logged(dice),
         **_traded(trades),
+        **catalogue_rows(),
         "silver.trades": trades,
         "silver.readings": readings,
         "silver.shipments": shipments,

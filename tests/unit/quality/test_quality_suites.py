@@ -83,8 +83,50 @@ def split_offset(listed: list[Row]) -> None:
     listed += [{**row, "offset": row["offset"] + 10_000} for row in listed[:2]]
 
 
+# table, the check that finds it, what is planted in each of three rows
+CATALOGUE = [
+    (table, check, spoil(column, value, slice(0, count)), count)
+    for table, check, column, value, count in (
+        ("silver.song_plays", "column_values_to_not_be_null(song_id)", "song_id", None, 3),
+        ("silver.machine_readings", "column_values_to_be_between(vibration)", "vibration", -1, 3),
+        ("silver.card_payments", "column_values_to_be_between(latitude)", "latitude", 91.0, 3),
+        ("silver.payment_outcomes", "column_values_to_be_in_set(outcome)", "outcome", "?", 3),
+        ("silver.connections", "column_values_to_be_between(sent_bytes)", "sent_bytes", -1, 3),
+        ("silver.hotel_events", "column_values_to_be_in_set(event)", "event", "?", 3),
+        ("silver.app_requests", "column_values_to_be_between(status)", "status", 99, 3),
+        ("silver.regions", "column_values_to_not_be_null(manager)", "manager", None, 3),
+        ("silver.fraud_rules", "column_values_to_be_between(max_payments)", "max_payments", 0, 3),
+        ("silver.loyalty", "column_values_to_be_in_set(level)", "level", "tin", 3),
+        ("gold.song_minutes", "column_values_to_be_between(plays)", "plays", 0, 3),
+        ("gold.song_hours", "column_values_to_be_between(plays)", "plays", 0, 3),
+        ("gold.song_days", "column_values_to_be_between(plays)", "plays", 0, 3),
+        ("gold.top_songs", "column_values_to_be_between(rank)", "rank", 11, 1),
+        ("gold.truck_last_seen", "column_values_to_not_be_null(region)", "region", None, 3),
+        ("gold.region_minutes", "column_values_to_be_between(sightings)", "sightings", 0, 3),
+        ("gold.region_day", "column_values_to_be_between(trucks)", "trucks", 0, 1),
+        ("gold.region_rolling", "column_values_to_be_between(trucks)", "trucks", 0, 1),
+        ("gold.machine_steps", "column_values_to_be_between(readings)", "readings", 0, 3),
+        ("gold.card_velocity", "column_values_to_be_between(km)", "km", 30_000, 3),
+        ("gold.card_fraud", "column_values_to_be_in_set(decision)", "decision", "?", 3),
+        ("gold.fraud_review", "column_values_to_be_in_set(verdict)", "verdict", "?", 3),
+        ("gold.host_beacons", "column_values_to_be_between(hosts)", "hosts", 3, 1),
+        ("gold.guest_journey", "column_values_to_be_in_set(state)", "state", "?", 3),
+        ("gold.request_minutes", "column_values_to_be_between(requests)", "requests", 0, 1),
+        ("gold.log_minutes", "column_values_to_be_between(lines)", "lines", 0, 1),
+        ("gold.app_metrics", "column_values_to_be_null(p99_ms)", "requests", 0, 1),
+    )
+]
+CATALOGUE += [
+    (
+        "gold.machine_alerts",
+        "column_values_to_be_in_set(alarms)",
+        lambda rows: rows[0].update(temperature_alarm=False, vibration_alarm=False),
+        1,
+    )
+]
 # One for every class of expectation our suites use, and at least one for every suite.
 PLANTED = [
+    *CATALOGUE,
     ("silver.trades", "column_values_to_not_be_null(ticker)", spoil("ticker", None), 3),
     ("silver.trades", "column_values_to_be_in_set(side)", spoil("side", "short"), 3),
     ("silver.trades", "compound_columns_to_be_unique(partition, offset)", again, 4),
