@@ -14,7 +14,7 @@ SUITE = suite(
         where="decision = 'approve'",
     ),
     blocking(
-        gxe.ExpectColumnValuesToMatchRegex(column="reasons", regex=r"^(velocity|travel|amount)"),
+        gxe.ExpectColumnValuesToMatchRegex(column="reasons", regex=r"^(?:velocity|travel|amount)"),
         "what is denied has a reason",
         where="decision = 'deny'",
     ),

@@ -2,7 +2,7 @@
 
 import great_expectations.expectations as gxe
 
-from penstock.quality import blocking, suite, warning
+from penstock.quality import blocking, suite
 
 SUITE = suite(
     "gold.region_rolling",
@@ -16,9 +16,5 @@ SUITE = suite(
             column_A="sightings", column_B="trucks", or_equal=True
         ),
         "a truck that counts was seen",
-    ),
-    warning(
-        gxe.ExpectColumnValuesToNotBeNull(column="manager", mostly=0.5),
-        "a region without a manager: change capture of regions may be behind",
     ),
 )
