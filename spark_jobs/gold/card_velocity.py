@@ -19,7 +19,7 @@ _EARTH = 6371.0  # kilometres from the middle to the surface
     owner="payments",
 )
 def card_velocity(payments: DataFrame) -> DataFrame:
-    """One row per payment, with what its card did before.
+    """One row per payment, with what its card did last.
 
     ``payments`` are those of the minute up to this one, itself included; ``km`` and ``kmh`` the way
     from the card's payment before it in the last two hours, 0 where there is none. Payments of one
@@ -27,19 +27,21 @@ def card_velocity(payments: DataFrame) -> DataFrame:
     """
     columns = ("payment_id", "card_kind", "merchant", "amount", "latitude", "longitude")
     gathered = payments.groupBy("card_id", "window_end").agg(
-        F.array_sort(F.collect_list(F.struct("paid_at", *columns))).alias("all")
+        F.array_sort(F.collect_list(F.struct("paid_at", *columns))).alias("known")
     )
-    each = gathered.select("card_id", "window_end", "all", F.posexplode("all").alias("at", "one"))
+    each = gathered.select(
+        "card_id", "window_end", "known", F.posexplode("known").alias("place", "one")
+    )
     now = each.where(F.col("one.paid_at") == F.col("window_end"))
-    moved = now.withColumn("before", F.expr("if(at > 0, all[at - 1], null)")).select(
+    moved = now.withColumn("last", F.expr("if(place > 0, known[place - 1], null)")).select(
         "*",
         F.coalesce(_km(), F.lit(0)).alias("km"),
         # Two payments at one moment are a microsecond apart: nobody is in two places.
-        F.greatest(F.unix_micros("one.paid_at") - F.unix_micros("before.paid_at"), F.lit(1)).alias(
+        F.greatest(F.unix_micros("one.paid_at") - F.unix_micros("last.paid_at"), F.lit(1)).alias(
             "micros"
         ),
     )
-    recent = "filter(slice(all, 1, at + 1), p -> p.paid_at > one.paid_at - interval 1 minute)"
+    recent = "filter(slice(known, 1, place + 1), p -> p.paid_at > one.paid_at - interval 1 minute)"
     return moved.select(
         "card_id",
         "window_end",
@@ -52,8 +54,8 @@ def card_velocity(payments: DataFrame) -> DataFrame:
 
 def _km() -> Column:
     """The great circle from the payment before to this one, in whole kilometres."""
-    here, there = F.radians("one.latitude"), F.radians("before.latitude")
+    here, there = F.radians("one.latitude"), F.radians("last.latitude")
     north = F.sin((here - there) / 2)
-    east = F.sin((F.radians("one.longitude") - F.radians("before.longitude")) / 2)
+    east = F.sin((F.radians("one.longitude") - F.radians("last.longitude")) / 2)
     chord = north * north + F.cos(here) * F.cos(there) * east * east
     return F.round(2 * _EARTH * F.asin(F.sqrt(F.least(chord, F.lit(1.0))))).cast("bigint")

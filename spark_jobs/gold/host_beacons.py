@@ -31,7 +31,9 @@ def host_beacons(connections: DataFrame) -> DataFrame:
     few = pairs.withColumn("hosts", F.count(F.lit(1)).over(known)).where(
         (F.col("hosts") <= _HOSTS) & (F.size("times") >= _CONTACTS)
     )
-    gaps = F.expr("transform(sequence(1, size(times) - 1), i -> times[i] - times[i - 1])")
+    gaps = F.expr(
+        "zip_with(slice(times, 2, size(times)), slice(times, 1, size(times) - 1), (b, a) -> b - a)"
+    )
     measured = few.withColumn("gaps", gaps).select(
         "*",
         F.size("gaps").cast("bigint").alias("n"),

@@ -28,13 +28,13 @@ def machine_alerts(steps: DataFrame) -> DataFrame:
     """
     one = F.struct("ended_at", "temperature", "vibration")
     gathered = steps.groupBy("machine_id", "window_end").agg(
-        F.array_sort(F.collect_list(one)).alias("all")
+        F.array_sort(F.collect_list(one)).alias("known")
     )
-    split = gathered.where(F.size("all") >= _KNOWN + _RISING).select(
+    split = gathered.where(F.size("known") >= _KNOWN + _RISING).select(
         "machine_id",
         "window_end",
-        F.expr(f"slice(all, 1, size(all) - {_RISING})").alias("usual"),
-        F.slice("all", -_RISING, _RISING).alias("newest"),
+        F.expr(f"slice(known, 1, size(known) - {_RISING})").alias("usual"),
+        F.slice("known", -_RISING, _RISING).alias("newest"),
     )
     followed = F.unix_micros(F.element_at("newest", -1)["ended_at"]) - F.unix_micros(
         F.element_at("newest", 1)["ended_at"]
