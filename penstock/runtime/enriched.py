@@ -117,7 +117,8 @@ class EnrichFollower(Follower):
 
     def _names(self, facts: pa.Table) -> pa.Table:
         """What tells rows of these facts from others; several facts may have the same."""
-        return distinct(facts, [*self.context.definition.keys, self.kind.on])
+        # The time may be one of the keys: a column is named once.
+        return distinct(facts, list(dict.fromkeys([*self.context.definition.keys, self.kind.on])))
 
     def _staying(self, gone: pa.Table, version: int) -> pa.Table:
         """Facts that have the names of facts that went, and are there: their rows stay."""

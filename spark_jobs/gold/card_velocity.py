@@ -35,7 +35,8 @@ def card_velocity(payments: DataFrame) -> DataFrame:
     now = each.where(F.col("one.paid_at") == F.col("window_end"))
     moved = now.withColumn("last", F.expr("if(place > 0, known[place - 1], null)")).select(
         "*",
-        F.coalesce(_km(), F.lit(0)).alias("km"),
+        # Not a null that runs through: least and greatest pass nulls over.
+        F.when(F.col("last").isNull(), 0).otherwise(_km()).alias("km"),
         # Two payments at one moment are a microsecond apart: nobody is in two places.
         F.greatest(F.unix_micros("one.paid_at") - F.unix_micros("last.paid_at"), F.lit(1)).alias(
             "micros"

@@ -33,12 +33,13 @@ def machine_alerts(steps: DataFrame) -> DataFrame:
     split = gathered.where(F.size("known") >= _KNOWN + _RISING).select(
         "machine_id",
         "window_end",
-        F.expr(f"slice(known, 1, size(known) - {_RISING})").alias("usual"),
+        F.expr(f"slice(known, 1, greatest(size(known) - {_RISING}, 0))").alias("usual"),
         F.slice("known", -_RISING, _RISING).alias("newest"),
     )
-    followed = F.unix_micros(F.element_at("newest", -1)["ended_at"]) - F.unix_micros(
-        F.element_at("newest", 1)["ended_at"]
-    ) == F.lit((_RISING - 1) * _STEP)
+    # Spark may judge a row before it has dropped it, so nothing here may fail on a short one.
+    first, last = F.get("newest", F.lit(0)), F.get("newest", F.lit(_RISING - 1))
+    apart = F.unix_micros(last["ended_at"]) - F.unix_micros(first["ended_at"])
+    followed = apart == F.lit((_RISING - 1) * _STEP)
     judged = split.where(followed).select(
         "machine_id", "window_end", *_judged("temperature"), *_judged("vibration")
     )
@@ -54,15 +55,15 @@ def _judged(name: str) -> list[Column]:
     usual = f"transform(usual, s -> s.{name})"
     count, total = "size(usual)", f"aggregate({usual}, 0L, (a, x) -> a + x)"
     squares = f"aggregate({usual}, 0L, (a, x) -> a + x * x)"
-    newest = f"element_at(newest, -1).{name}"
+    newest = f"get(newest, {_RISING - 1}).{name}"
     excess = f"({newest} * {count} - {total})"
     rising = " and ".join(
-        f"newest[{i}].{name} < newest[{i + 1}].{name}" for i in range(_RISING - 1)
+        f"get(newest, {i}).{name} < get(newest, {i + 1}).{name}" for i in range(_RISING - 1)
     )
     spread = f"({count} * {squares} - {total} * {total})"
     beyond = f"{excess} > 0 and {excess} * {excess} > {_DEVIATIONS**2} * {spread}"
     return [
         F.expr(newest).alias(name),
-        F.expr(f"{total} div {count}").alias(f"usual_{name}"),
+        F.expr(f"{total} div greatest({count}, 1)").alias(f"usual_{name}"),
         F.expr(f"{rising} and {beyond}").alias(f"{name}_alarm"),
     ]

@@ -32,7 +32,7 @@ def song_plays(dice: random.Random, count: int, seconds: float = 900) -> list[Ro
     return [
         {
             "play_id": f"p-{n}",
-            "song_id": f"s{min(int(dice.paretovariate(0.5)), 14):03}",
+            "song_id": f"s{dice.choice((1, 1, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)):03}",
             "listener_id": dice.randrange(1, 5),
             "played_at": _at(dice, seconds),
         }
@@ -52,8 +52,8 @@ def machine_readings(dice: random.Random, count: int) -> list[Row]:
         rows.append(
             {
                 "machine_id": "m-01" if n % 4 else "m-02",
-                "temperature": round(60 + dice.gauss(0, 0.5) + 2 * warm, 4),
-                "vibration": round(2 + abs(dice.gauss(0, 0.05)) + rough / 5, 4),
+                "temperature": round(60 + dice.uniform(-0.5, 0.5) + 2 * warm, 4),
+                "vibration": round(2 + dice.uniform(0, 0.1) + rough / 5, 4),
                 "measured_at": START + dt.timedelta(seconds=5 * n),
             }
         )
