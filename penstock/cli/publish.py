@@ -140,7 +140,7 @@ def notify(
             _prefer(outbox, recipient, address, every)
         elif address or every:
             raise UsageError("whose?", remedy="penstock notify NAME --to ... --every ...")
-        found = {
+        found: dict[str, Any] = {
             "recipients": outbox.recipients(),
             "waiting": outbox.waiting(),
             "letters": outbox.letters(letters),

@@ -45,11 +45,11 @@ def compare(
                 "unnest($3::BLOB[])",
                 [[k for k, _ in some], [v for _, v in some], [_digest(v) for _, v in some]],
             )
-        for some in _batches(_said(settings, topic)):
+        for said in _batches(_said(settings, topic)):
             bench.run(
                 "INSERT INTO said SELECT unnest($1::BLOB[]), unnest($2::BLOB[]), "
                 "unnest($3::BIGINT[]), unnest($4::BIGINT[])",
-                [[row[place] for row in some] for place in range(4)],
+                [[row[place] for row in said] for place in range(4)],
             )
         yield _differing(bench)
 

@@ -156,13 +156,12 @@ def _remembered(file: Path, catalog: Catalog) -> Analysed | None:
 
     try:
         told = json.loads(file.read_text())
+        tables = {TableName.parse(name): table for name, table in told["tables"].items()}
         return Analysed(
             catalog,
-            {TableName.parse(n): t["revision"] for n, t in told["tables"].items()},
-            {
-                TableName.parse(n): StructType.fromJson(t["schema"])
-                for n, t in told["tables"].items()
-            },
+            {name: table["revision"] for name, table in tables.items()},
+            {name: StructType.fromJson(table["schema"]) for name, table in tables.items()},
+            told["published"],
             [*catalog.broken, *(Broken(**broken) for broken in told["broken"])],
         )
     except (OSError, ValueError, KeyError, TypeError):
