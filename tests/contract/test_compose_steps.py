@@ -151,6 +151,7 @@ def test_a_service_can_read_only_its_own_secrets(written: Settings, spec: Platfo
         "supervisor": {"kafka-supervisor", "postgres-penstock", "postgres-analyst",
                        "connect-rest"},
         "api": {"api-bearer", "postgres-penstock"},
+        "publisher": {"kafka-publisher", "postgres-publisher"},
         "demo": {"kafka-demo-producer"},
     }  # fmt: skip
     for name in spec.services:
