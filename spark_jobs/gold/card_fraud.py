@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from penstock.model import Enrich, table
+from penstock.model import Enrich, events, table
 
 _NEAR = 50  # kilometres: terminals of one town do not prove a journey
 
@@ -43,3 +43,7 @@ def card_fraud(payments: DataFrame) -> DataFrame:
         reasons.alias("reasons"),
         F.col("rules.valid_from").alias("rules_from"),
     )
+
+
+# A decision that a late payment or rule revises is sent again, marked as an update.
+DECISIONS_OUT = events(card_fraud, topic="out.card_decisions", corrections=True)

@@ -2,7 +2,7 @@
 
 from pyspark.sql import DataFrame
 
-from penstock.model import Rows, table
+from penstock.model import Rows, events, table
 
 
 @table(
@@ -16,3 +16,6 @@ from penstock.model import Rows, table
 def error_events(logs: DataFrame) -> DataFrame:
     """One row per line of level ERROR: the branch with high priority."""
     return logs.where("level = 'ERROR'").select("log_id", "service", "host", "message", "logged_at")
+
+
+ERRORS_OUT = events(error_events, topic="out.errors_high", corrections=False)

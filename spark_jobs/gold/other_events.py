@@ -2,7 +2,7 @@
 
 from pyspark.sql import DataFrame
 
-from penstock.model import Rows, table
+from penstock.model import Rows, events, table
 
 
 @table(
@@ -18,3 +18,6 @@ def other_events(logs: DataFrame) -> DataFrame:
     return logs.where("level <> 'ERROR'").select(
         "log_id", "service", "host", "level", "message", "logged_at"
     )
+
+
+OTHERS_OUT = events(other_events, topic="out.others_low", corrections=False)
