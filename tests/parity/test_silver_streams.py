@@ -42,7 +42,7 @@ pytestmark = pytest.mark.spark
 
 CASES: dict[str, tuple[Callable, Callable]] = {
     "trades": (samples.trades, markets.silver_trades),
-    "song_plays": (more.song_plays, music.silver_song_plays),
+    "song_plays": (lambda dice, count: more.song_plays(dice, count, 500), music.silver_song_plays),
     "machine_readings": (more.machine_readings, machines.silver_machine_readings),
     "card_payments": (more.card_payments, cards.silver_card_payments),
     "payment_outcomes": (more.payment_outcomes, cards.silver_payment_outcomes),

@@ -178,6 +178,7 @@ PLANTED = [
         lambda rows: [r.update(tier="gold") for r in rows if not r["known"]],
         None,
     ),
+    ("gold.big_sales", "column_values_to_not_be_null(salesperson)", spoil("salesperson", None), 3),
     ("gold.inventory", "column_values_to_be_between(transactions)", spoil("transactions", 0), 3),
     ("gold.inventory_by_model", "column_values_to_be_between(sizes_in_stock)",
      spoil("sizes_in_stock", -1, slice(0, 2)), 2),
