@@ -69,7 +69,7 @@ def test_a_taken_port_names_who_has_it() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(EnvironmentProblem, match=rf"Kafka needs port {port}, which \S+ \(pid"):
+        with pytest.raises(EnvironmentProblem, match=rf"Kafka needs port {port}, which .+ \(pid"):
             require_free(port, "Kafka")
     require_free(port, "Kafka")
 
