@@ -84,7 +84,8 @@ class LeaseLost(PenstockError):
 
 
 class ForeignCommit(PenstockError):
-    """Somebody else wrote to a table only Penstock writes."""
+    """A live log is not what its writer left: somebody else wrote to it, or it shows a revision
+    that nobody feeds."""
 
     exit_code = 9
 

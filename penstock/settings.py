@@ -17,7 +17,7 @@ from typing import Any
 from penstock.bucket import SCHEMES, Bucket, storage_options
 from penstock.errors import EnvironmentProblem
 from penstock.location import Location, Remote
-from penstock.spark_settings import SparkSettings
+from penstock.spark.settings import SparkSettings
 
 __all__ = ["PORTS", "Settings"]
 
@@ -242,13 +242,20 @@ class Settings:
 def _notify(declared: Mapping[str, Any]) -> NotifySettings:
     told = declared.get("notify", {})
     try:
-        return NotifySettings(**{name: str(value) for name, value in told.items()})
+        made = NotifySettings(**{name: str(value) for name, value in told.items()})
     except TypeError:
         known = ", ".join(NotifySettings.__dataclass_fields__)
         raise EnvironmentProblem(
             f"[tool.penstock.notify] of pyproject.toml has {', '.join(told)}; it takes {known}.",
             remedy="Correct it: docs/publishing.md.",
         ) from None
+    host, _, port = made.smtp.rpartition(":")
+    if made.smtp and not (host and port.isdecimal() and 0 < int(port) < 65_536):
+        raise EnvironmentProblem(
+            f"smtp of [tool.penstock.notify] in pyproject.toml is {made.smtp!r}, not host:port.",
+            remedy='Write it with its port, such as smtp = "127.0.0.1:25".',
+        )
+    return made
 
 
 def _find_project(start: Path) -> Path:

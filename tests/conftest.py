@@ -18,7 +18,7 @@ import pytest
 from penstock.location import Location, Remote
 from penstock.model.catalog import Catalog
 from penstock.platform.stack import Stack
-from penstock.runtime.bundle import Bundle
+from penstock.runtime.code.bundle import Bundle
 from penstock.settings import Settings
 from tests import lanes
 from tests.live import FRAGILE, QUICK_START, Feed, Supervised, started
@@ -69,7 +69,7 @@ def settings(base_settings: Settings, tmp_path: Path) -> Settings:
 @pytest.fixture(scope="session")
 def spark(base_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """One Spark session for all tests that need one, set as the supervisor's is."""
-    from penstock.session import build_session
+    from penstock.spark.session import build_session
 
     home = tmp_path_factory.mktemp("spark-home")
     with pytest.MonkeyPatch.context() as patch:

@@ -22,7 +22,7 @@ from deltalake import DeltaTable
 from penstock.clients.producer import StreamProducer
 from penstock.model.stream import Stream
 from penstock.platform.stack import Stack
-from penstock.runtime.bundle import Bundle
+from penstock.runtime.code.bundle import Bundle
 from penstock.runtime.registry import Heartbeat, Registry
 from penstock.settings import Settings
 

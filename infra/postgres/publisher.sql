@@ -13,7 +13,7 @@ CREATE TABLE IF NOT EXISTS notice (
     notification text NOT NULL,
     table_name   text NOT NULL,
     key          jsonb NOT NULL,
-    recipient    text NOT NULL,
+    recipient    text NOT NULL,      -- '' and never due: the row names nobody yet
     every        text NOT NULL,
     subject      text,
     body         text,

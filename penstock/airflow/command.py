@@ -26,6 +26,7 @@ from typing import IO, Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from penstock.modest import give_way
 from penstock.settings import Settings
 
 __all__ = ["Answer", "CommandFailed", "CommandRefused", "option", "penstock"]
@@ -33,6 +34,7 @@ __all__ = ["Answer", "CommandFailed", "CommandRefused", "option", "penstock"]
 _log = logging.getLogger(__name__)
 _GRACE_SECONDS = 3.0  # Airflow itself waits five before it kills
 _KEPT_LINES = 20
+_NICENESS = 10  # streams must not wait for a task
 _ASKED_WRONGLY = {2, 3, 4, 12}  # exit codes that trying again does not change
 
 
@@ -108,6 +110,7 @@ def _started(command: list[str], settings: Settings) -> Iterator[subprocess.Pope
         errors="replace",
         start_new_session=True,
     )
+    give_way(_NICENESS, process.pid)  # a session of its own does not inherit it
     try:
         with _ended_with_the_task(process):
             yield process

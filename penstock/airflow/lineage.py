@@ -26,7 +26,7 @@ def dataset_of(asset: Asset, lineage_context: Any) -> Any:
 
     from penstock.location import dataset
     from penstock.model.names import TableName
-    from penstock.runtime.writer import live_path
+    from penstock.runtime.delta.writer import live_path
 
     parts = urlsplit(asset.uri)
     layer, _, name = parts.path.strip("/").partition("/")

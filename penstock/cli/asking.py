@@ -12,7 +12,7 @@ import click
 from penstock.errors import NotRunning, PenstockError, UsageError
 from penstock.runtime import heartbeat
 from penstock.runtime.registry import Registry, Task
-from penstock.runtime.shares import alive_slots, spread
+from penstock.runtime.supervise.shares import alive_slots, spread
 from penstock.settings import Settings
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
 
 TIMED = ("window", "session", "sliding", "interval_join")  # kinds that have late rows
 _LOOK = 0.3
+_SOON = 3.0  # seconds: what takes longer has somebody told what it waits for
 _LONGEST_NAME = 100
 
 on_behalf = click.option(
@@ -79,7 +80,12 @@ def ask(
 
     What concerns tables of several supervisors is asked of each, for its own tables, one after the
     other: such tables do not read one another, so it makes no difference which comes first.
+
+    Raises:
+        NotRunning: there is no supervisor; nothing is left for the next one to do.
     """
+    if verb == "swap":  # its gates were passed just now: they say nothing about later
+        require_supervisor(settings, "nothing was swapped.")
     registry = Registry(settings)
     registry.create()
     told: dict[str, Any] = {}
@@ -139,17 +145,30 @@ def _asked(
         if found.state != "asked":
             return _result(found)
         waited = time.monotonic() - started
-        if waited > 3 and not told:
+        if waited > _SOON and not told:
             told = True
-            require_supervisor(settings, f"task {number} waits for one.")
+            _require_taken(settings, registry, number)
             if not quiet:
                 click.echo(f"waiting for {verb} of {table} (task {number}) ...", err=True)
         if waited > timeout:
+            _require_taken(settings, registry, number)
             raise PenstockError(
                 f"{verb} of {table} is not done after {timeout:.0f} s; it goes on by itself.",
                 remedy=f"Look at `penstock streams`; it is task {number}.",
             )
         time.sleep(_LOOK)
+
+
+def _require_taken(settings: Settings, registry: Registry, number: int) -> None:
+    """Take a task back that there is nobody for: whoever asked is told that it was not done, and
+    must not find it done hours later."""
+    try:
+        require_supervisor(settings, f"task {number} is taken back.")
+    except NotRunning:
+        registry.finish(number, {"error": "it was taken back: no supervisor ran"}, failed=True)
+        (found,) = registry.tasks([number])
+        if found.state == "failed":  # else it was done at the last moment
+            raise
 
 
 def require_supervisor(settings: Settings, consequence: str) -> None:

@@ -42,8 +42,8 @@ def audit(table: str, accept: bool, resnapshot: bool, as_json: bool) -> None:
       penstock audit silver.users --resnapshot    after the replication slot was lost
       penstock audit silver.users --accept        the differences are known and may stay
     """
-    from penstock.runtime.audit import Audit
-    from penstock.runtime.slots import Ledger
+    from penstock.runtime.ingest.slots import Ledger
+    from penstock.runtime.mend.audit import Audit
 
     if accept and resnapshot:
         raise UsageError("--accept and --resnapshot are two different things: say one.")
@@ -85,8 +85,8 @@ def _require_supervisor(settings: Settings) -> None:
 
 def _resnapshot(settings: Settings, capture: Any, say: Any) -> None:
     """Stop the connector, drop a slot that cannot be read any more, forget its position, resume."""
-    from penstock.runtime.connectors import OWNER, Connector, source_database
-    from penstock.runtime.slots import look_at
+    from penstock.runtime.ingest.connectors import OWNER, Connector, source_database
+    from penstock.runtime.ingest.slots import look_at
 
     connector = Connector(settings, capture.connector)
     say(f"stopping the connector {capture.connector}")

@@ -23,7 +23,7 @@ __all__ = ["backfill_all", "backfill_interval"]
 def _backfill(*, quiet: bool) -> Iterator[Backfill]:
     from penstock.reprocess.backfill import Backfill
     from penstock.runtime.registry import Registry
-    from penstock.session import build_session
+    from penstock.spark.session import build_session
 
     settings = Settings.load()
     registry = Registry(settings)

@@ -43,7 +43,7 @@ def plan(table: str | None, diff: bool, as_json: bool) -> None:
     """
     from penstock.reprocess.plan import build_plan
     from penstock.runtime.registry import Registry
-    from penstock.session import build_session
+    from penstock.spark.session import build_session
 
     settings = Settings.load()
     registry = Registry(settings)
@@ -171,7 +171,7 @@ def _staged(
     settings: Settings, registry: Any, request: Request, *, wait: bool, quiet: bool
 ) -> None:
     from penstock.reprocess.stage import Stager
-    from penstock.session import build_session
+    from penstock.spark.session import build_session
 
     session = build_session(settings, "penstock-stage", memory="2g", quiet=True, modest=True)
     try:

@@ -91,7 +91,7 @@ def outcomes(table: str | None, as_json: bool) -> None:
       penstock outcomes gold.stock_stats --json
       penstock query "select outcome, sum(rows) from outcomes.gold_stock_stats group by all"
     """
-    from penstock.runtime.balance import balances
+    from penstock.runtime.fates.balance import balances
 
     settings = Settings.load()
     tables = live_tables(settings)

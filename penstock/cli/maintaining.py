@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,9 +15,10 @@ from penstock.cli.asking import ask
 from penstock.cli.show import print_rows, size
 from penstock.errors import PenstockError, UsageError
 from penstock.model.duration import parse_duration
-from penstock.runtime.claims import Claims
-from penstock.runtime.maintain import DAY, HOUR, Maintained, Maintenance, Pace
+from penstock.modest import give_way
 from penstock.runtime.registry import Registry
+from penstock.runtime.upkeep.claims import Claims
+from penstock.runtime.upkeep.maintain import DAY, HOUR, Maintained, Maintenance, Pace
 from penstock.settings import Settings
 
 __all__ = ["maintain"]
@@ -127,7 +127,7 @@ def _be_modest() -> None:
     """Streams go first: lowest priority for processor and disk, one thread."""
     import pyarrow as pa
 
-    os.nice(19)
+    give_way(19)
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     try:
@@ -161,7 +161,7 @@ def _show(done: list[Maintained], revisions: dict[str, Any], *, as_json: bool) -
             click.echo(f"would go: {path}")
         if one.waits_for:
             click.echo(f"{one.table}: kept for {', '.join(dict.fromkeys(one.waits_for))}")
-    for word in ("retired", "dropped"):
+    for word in ("retired", "dropped", "kept"):
         for name in revisions.get(word, []):
             click.echo(f"{word}: {name}")
     for warm in revisions.get("warm", []):

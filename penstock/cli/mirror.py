@@ -96,7 +96,7 @@ def _remove(settings: Settings, name: str) -> None:
     from penstock.platform.connect import Connect
     from penstock.platform.mirror import forget
     from penstock.platform.stack import Stack
-    from penstock.runtime.mirrors import mirrors
+    from penstock.runtime.ingest.mirrors import mirrors
 
     known = {m.name: m for m in mirrors(settings)}
     if name not in known:
@@ -104,6 +104,9 @@ def _remove(settings: Settings, name: str) -> None:
             f"there is no mirror {name}.", remedy=f"Mirrors: {', '.join(known) or 'none'}."
         )
     stack = Stack(settings)
+    # Connect keeps its connectors in Kafka: one that is not dropped there copies on at its next
+    # start, and by then nobody here would know of it.
+    stack.up(["connect"])
     connect = stack.services["connect"]
     if isinstance(connect, Connect):
         connect.drop(known[name].connector)
@@ -114,7 +117,7 @@ def _remove(settings: Settings, name: str) -> None:
 def _show(settings: Settings, as_json: bool) -> None:
     from penstock.platform.connect import Connect
     from penstock.platform.stack import Stack
-    from penstock.runtime.mirrors import mirrors
+    from penstock.runtime.ingest.mirrors import mirrors
 
     connect = Stack(settings).services["connect"]
     rows = [

@@ -141,8 +141,8 @@ def status(as_json: bool) -> None:
       penstock status
       penstock status --json | jq '.services[] | select(.state != "running")'
     """
-    from penstock import cluster
     from penstock.runtime.heartbeat import streams
+    from penstock.spark import cluster
 
     stack = _stack()
     services = stack.status()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from typing import Any
 
 import click
@@ -15,6 +16,7 @@ from penstock.settings import Settings
 __all__ = ["notify", "publish"]
 
 _COLUMNS = ("kind", "table", "target", "state", "version", "behind", "records", "failures", "error")
+_TROUBLE = ("waiting", "parked")
 
 
 @click.command()
@@ -52,7 +54,7 @@ def publish(*, once: bool, follow: bool, go_on: str | None, as_json: bool) -> No
         print_rows(found["publications"], _COLUMNS)
         for line in _notes(found):
             click.echo(line, err=True)
-    if any(one["state"] in ("waiting", "parked") for one in found["publications"]):
+    if found["error"] or any(one["state"] in _TROUBLE for one in found["publications"]):
         raise click.exceptions.Exit(1)
 
 
@@ -60,7 +62,7 @@ def _publish_once(settings: Settings) -> dict[str, Any]:
     from penstock.publish.run import Publisher, publishing_alone
 
     with publishing_alone(settings):
-        return {"publications": Publisher(settings).once()}
+        return {"error": "", "publications": Publisher(settings).once()}
 
 
 def _follow(settings: Settings) -> None:
@@ -86,15 +88,17 @@ def _found(settings: Settings) -> dict[str, Any]:
     ]
     age = told.age_seconds if told else None
     running = age is not None and age < STALE_AFTER
-    return {"running": running, "told_seconds_ago": age, "publications": listed}
+    error = told.error if told else ""
+    return {"running": running, "told_seconds_ago": age, "error": error, "publications": listed}
 
 
 def _notes(found: dict[str, Any]) -> list[str]:
     if not found["publications"]:
         return ["Nothing is declared to be published: docs/publishing.md."]
-    if found.get("running", True):
-        return []
-    return ["The publisher does not run; this is what it last said. Start it: `penstock up`."]
+    notes = [found["error"]] if found["error"] else []
+    if not found.get("running", True):
+        notes += ["The publisher does not run; this is what it last said. Start it: `penstock up`."]
+    return notes
 
 
 def _go_on(settings: Settings, target: str) -> None:
@@ -117,7 +121,9 @@ def _go_on(settings: Settings, target: str) -> None:
 # --- people -------------------------------------------------------------------------------------
 @click.command()
 @click.argument("recipient", required=False)
-@click.option("--to", "address", help="file, smtp:<mailbox> or webhook:<address>.")
+@click.option(
+    "--to", "address", help="file, smtp:<mailbox>, webhook:<address>, or - to read it from stdin."
+)
 @click.option("--every", help='"immediately", or how long messages are collected: "30 minutes".')
 @click.option("--letters", default=20, show_default=True, help="How many letters to list.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -131,9 +137,14 @@ def notify(
       penstock notify
       penstock notify alice --to smtp:alice@example.com --every "30 minutes"
       penstock notify bob --to webhook:https://example.com/hook --every immediately
+      penstock notify bob --to - < bob-hook.txt
+
+    Of a webhook's address only scheme and host are shown: whoever knows the rest can write there.
     """
     from penstock.publish.outbox import Outbox
 
+    if address == "-":
+        address = sys.stdin.read().strip()
     outbox = Outbox(Settings.load())
     try:
         if recipient is not None:
@@ -141,9 +152,9 @@ def notify(
         elif address or every:
             raise UsageError("whose?", remedy="penstock notify NAME --to ... --every ...")
         found: dict[str, Any] = {
-            "recipients": outbox.recipients(),
+            "recipients": _shown(outbox.recipients()),
             "waiting": outbox.waiting(),
-            "letters": outbox.letters(letters),
+            "letters": _shown(outbox.letters(letters)),
         }
     finally:
         outbox.close()
@@ -156,10 +167,16 @@ def notify(
     click.echo(f"{found['waiting']} messages wait to be collected into letters.", err=True)
 
 
+def _shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    from penstock.publish.addresses import shortened
+
+    return [{**row, "address": shortened(row["address"])} for row in rows]
+
+
 def _prefer(outbox: Any, recipient: str, address: str | None, every: str | None) -> None:
     from penstock.model.duration import parse_duration
     from penstock.model.publication import IMMEDIATELY
-    from penstock.publish.send import FILE, checked_address
+    from penstock.publish.addresses import FILE, checked_address
 
     before = {one["recipient"]: one for one in outbox.recipients()}.get(recipient, {})
     wanted = every or before.get("every", IMMEDIATELY)

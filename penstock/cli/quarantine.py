@@ -12,7 +12,7 @@ from penstock.cli.show import print_rows
 from penstock.errors import UsageError
 from penstock.location import delta_table
 from penstock.model.names import TableName
-from penstock.runtime.writer import live_path
+from penstock.runtime.delta.writer import live_path
 from penstock.settings import Settings
 
 __all__ = ["quarantine"]
@@ -96,7 +96,7 @@ def replay(table: str, row_ids: tuple[str, ...], with_tree: bool, as_json: bool)
     known_table(settings, table)
     arguments: dict[str, Any] = {"ids": list(row_ids) or None}
     if with_tree:
-        from penstock.runtime.bundle import store_bundle
+        from penstock.runtime.code.bundle import store_bundle
 
         address = store_bundle(settings.project, settings.jobs, settings.bundles)
         arguments |= {"bundle": str(settings.bundles / address), "jobs": settings.jobs}

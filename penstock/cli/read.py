@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NoReturn, TextIO
 import click
 
 from penstock.errors import QueryRefused
+from penstock.modest import give_way
 
 if TYPE_CHECKING:
     from penstock.serve.query import OpenQuery
@@ -85,7 +86,7 @@ def query(
 
     text = _query_text(sql, file)
     settings = Settings.load()
-    _give_way()
+    give_way(_NICENESS)
     with (
         _quiet_pipe(),
         open_query(
@@ -95,11 +96,6 @@ def query(
         printed = _PRINTERS[style or "table"](running, _row_limit(style, limit_rows))
         sys.stdout.flush()
         _footer(running, printed, style)
-
-
-def _give_way() -> None:
-    """Let the streams that share this machine go first; once, however often it is called."""
-    os.nice(max(0, _NICENESS - os.nice(0)))
 
 
 def _query_text(sql: str | None, file: TextIO | None) -> str:

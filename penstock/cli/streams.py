@@ -46,7 +46,7 @@ def supervise(name: str) -> None:
     )
     logging.getLogger("py4j").setLevel(logging.WARNING)
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    from penstock.runtime.supervisor import Supervisor
+    from penstock.runtime.supervise.supervisor import Supervisor
 
     Supervisor(Settings.load(), name).run()
 

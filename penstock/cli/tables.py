@@ -68,9 +68,9 @@ def register(as_json: bool) -> None:
     Example:
       penstock register && penstock tables
     """
-    from penstock.runtime.register import register as run
+    from penstock.runtime.declared.register import register as run
     from penstock.runtime.registry import Registry
-    from penstock.session import build_session
+    from penstock.spark.session import build_session
 
     settings = Settings.load()
     registry = Registry(settings)
@@ -95,8 +95,8 @@ def _provision(settings: Settings) -> list[str]:
     """Subjects and topics of the streams the tree declares; a schema that breaks stops it all."""
     from penstock.platform.kafka_admin import provision_streams
     from penstock.platform.spec import PlatformSpec
-    from penstock.runtime.bundle import Bundle
-    from penstock.runtime.subjects import ensure_subjects
+    from penstock.runtime.code.bundle import Bundle
+    from penstock.runtime.ingest.subjects import ensure_subjects
 
     streams = list(Bundle(settings.project, settings.jobs).catalog().streams.values())
     ensure_subjects(settings, streams)

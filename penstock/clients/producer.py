@@ -18,7 +18,7 @@ from penstock.clients.records import OnDelivery, RecordProducer
 from penstock.errors import ContractBroken
 from penstock.model.contract_rows import Problem, broken_rules, event_time_of, fit
 from penstock.model.stream import Stream
-from penstock.runtime.subjects import ensure_subjects
+from penstock.runtime.ingest.subjects import ensure_subjects
 from penstock.settings import Settings
 
 __all__ = ["StreamProducer"]

@@ -23,8 +23,8 @@ from deltalake import DeltaTable
 from penstock.clients.commits import Partition
 from penstock.clients.reading import next_offset, partition_of
 from penstock.errors import ServiceFailed
-from penstock.runtime.delta_log import DeltaLog, append_at
-from penstock.runtime.files import conform, write_arrow
+from penstock.runtime.delta.files import conform, write_arrow
+from penstock.runtime.delta.log import DeltaLog, append_at
 from penstock.runtime.kafka import client_options
 from penstock.settings import Settings
 

@@ -35,22 +35,22 @@ class Transactions:
     @contextmanager
     def within(self, consumer: GroupConsumer | None) -> Iterator[None]:
         """Commit at the end of the block; abort if it, or the commit, fails."""
-        self._insist("begin", self._kafka.begin_transaction)
-        try:
-            with _reading_nothing(consumer):
-                yield
-            if consumer is not None:
-                self._add(consumer)
-            self._insist("commit", lambda: self._kafka.commit_transaction(_ATTEMPT))
-        except ProducerUnusable:
-            raise
-        except BaseException:
-            # The first error is the one to tell of; if aborting fails too, the next begin says so.
-            with suppress(ProducerUnusable, ServiceFailed, TransactionAborted):
-                self._insist("abort", lambda: self._kafka.abort_transaction(_ATTEMPT))
-            if consumer is not None:
-                consumer.rewind()
-            raise
+        with _nothing_done_if_it_fails(consumer):
+            self._insist("begin", self._kafka.begin_transaction)
+            try:
+                with _reading_nothing(consumer):
+                    yield
+                if consumer is not None:
+                    self._add(consumer)
+                self._insist("commit", lambda: self._kafka.commit_transaction(_ATTEMPT))
+            except ProducerUnusable:
+                raise
+            except BaseException:
+                # The first error is the one to tell of; if aborting fails too, the next begin
+                # says so.
+                with suppress(ProducerUnusable, ServiceFailed, TransactionAborted):
+                    self._insist("abort", lambda: self._kafka.abort_transaction(_ATTEMPT))
+                raise
         if consumer is not None:
             consumer.committed_elsewhere()
 
@@ -96,6 +96,20 @@ class Transactions:
             f"({cause.name()}).",
             remedy="Another producer runs under that name: stop one of the two.",
         )
+
+
+@contextmanager
+def _nothing_done_if_it_fails(consumer: GroupConsumer | None) -> Iterator[None]:
+    """Whatever ended it: what it did not commit is not done, or closing the consumer would say so.
+
+    Not even where the producer is past use: another one, here or elsewhere, does that work.
+    """
+    try:
+        yield
+    except BaseException:
+        if consumer is not None:
+            consumer.rewind()
+        raise
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from penstock.export.feed import Net, net_change
 from penstock.export.live import Live, keys_of, open_live
 from penstock.export.place import export_folder, one_at_a_time
 from penstock.export.target import Target
-from penstock.runtime.claims import Claims
+from penstock.runtime.upkeep.claims import Claims
 from penstock.serve.catalog import Catalog, TableRef
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from itertools import chain
 from typing import Any
 
 from penstock.location import Location, scan
-from penstock.runtime.archive import Archive
-from penstock.runtime.beginnings import merged_span
-from penstock.runtime.delta_log import Action, read_commit
-from penstock.runtime.merge import commits_in
+from penstock.runtime.delta.archive import Archive
+from penstock.runtime.delta.beginnings import merged_span
+from penstock.runtime.delta.log import Action, read_commit
+from penstock.runtime.upkeep.merge import commits_in
 
 __all__ = ["Commit", "History", "Offsets", "Span", "merged"]
 

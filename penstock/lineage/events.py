@@ -27,7 +27,7 @@ from penstock import __version__
 from penstock.errors import EnvironmentProblem, ServiceFailed
 from penstock.location import dataset
 from penstock.model.names import TableName
-from penstock.runtime.writer import live_path
+from penstock.runtime.delta.writer import live_path
 
 if TYPE_CHECKING:
     from penstock.settings import Settings

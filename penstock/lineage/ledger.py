@@ -28,7 +28,7 @@ from penstock.lineage.revisions import Revisions, folders
 from penstock.location import Location, Remote, below, delta_table, walk
 from penstock.model.names import TableName
 from penstock.model.publication import TOPIC_PREFIX
-from penstock.runtime.writer import live_path, revision_path
+from penstock.runtime.delta.writer import live_path, revision_path
 from penstock.serve.catalog import Catalog, TableRef
 
 if TYPE_CHECKING:

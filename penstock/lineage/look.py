@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.errors import QueryRefused, UsageError, in_a_line
 from penstock.location import Location, delta_table
-from penstock.runtime.beginnings import merged_span
+from penstock.runtime.delta.beginnings import merged_span
 from penstock.serve.sandbox import connect
 from penstock.serve.snapshot import Column, columns_of, identifier, literal
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import PenstockError
 from penstock.location import Location, scan
 from penstock.model.names import TableName
+from penstock.runtime.delta.writer import live_path
 from penstock.runtime.registry import Registry, Revision, State
-from penstock.runtime.writer import live_path
 
 if TYPE_CHECKING:
     from penstock.settings import Settings

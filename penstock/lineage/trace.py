@@ -45,9 +45,9 @@ from penstock.lineage.revisions import Revisions, folders
 from penstock.lineage.scope import Match, match, telling
 from penstock.location import Location, near, present
 from penstock.model.names import TableName
-from penstock.runtime.delta_log import Action
-from penstock.runtime.swap import files_at
-from penstock.runtime.writer import live_path, revision_path
+from penstock.runtime.delta.log import Action
+from penstock.runtime.delta.swap import files_at
+from penstock.runtime.delta.writer import live_path, revision_path
 from penstock.serve.catalog import Catalog
 from penstock.serve.snapshot import Column, Snapshot, local_path, open_snapshot
 

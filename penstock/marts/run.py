@@ -29,8 +29,8 @@ from penstock.marts.result import Outcome, built_of, fresh_of, tested_of
 from penstock.marts.session_method import owned
 from penstock.platform.files import private_folder
 from penstock.serve.catalog import Catalog
-from penstock.session import build_session
 from penstock.settings import Settings
+from penstock.spark.session import build_session
 
 if TYPE_CHECKING:
     from dbt_common.events.base_types import EventMsg

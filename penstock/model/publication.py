@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 import string
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -51,22 +52,22 @@ _MOST_PARTITIONS = 64
 
 
 @dataclass(frozen=True)
-class Publication:
+class Publication(ABC):
     """The base of all ways out."""
 
     table: TableName
     place: Place
 
-    word: ClassVar[str] = ""
+    word: ClassVar[str]
 
     @property
+    @abstractmethod
     def target(self) -> str:
         """What is published to; no two publications share it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def problems(self, keys: Sequence[str], columns: Sequence[str]) -> list[str]:
         """What is wrong with it, given what the table has."""
-        raise NotImplementedError
 
     def describe(self) -> dict[str, Any]:
         """As the manifest holds it."""
@@ -74,23 +75,16 @@ class Publication:
 
 
 @dataclass(frozen=True)
-class Changelog(Publication):
-    """The rows of a table with keys as a compacted topic: key, row, tombstone."""
+class TopicPublication(Publication):
+    """What goes to a topic of its own."""
 
     topic: str
     format: Format
     partitions: int
 
-    word: ClassVar[str] = "changelog"
-
     @property
     def target(self) -> str:
         return self.topic
-
-    def problems(self, keys: Sequence[str], columns: Sequence[str]) -> list[str]:
-        if keys:
-            return []
-        return [f"{self.table} has no keys, so no row could replace another: publish events of it"]
 
     def describe(self) -> dict[str, Any]:
         told = {"topic": self.topic, "format": self.format.word, "partitions": self.partitions}
@@ -98,21 +92,26 @@ class Changelog(Publication):
 
 
 @dataclass(frozen=True)
-class Events(Publication):
+class Changelog(TopicPublication):
+    """The rows of a table with keys as a compacted topic: key, row, tombstone."""
+
+    word: ClassVar[str] = "changelog"
+
+    def problems(self, keys: Sequence[str], columns: Sequence[str]) -> list[str]:
+        if keys:
+            return []
+        return [f"{self.table} has no keys, so no row could replace another: publish events of it"]
+
+
+@dataclass(frozen=True)
+class Events(TopicPublication):
     """The rows that come to a table as events, each once."""
 
-    topic: str
-    format: Format
-    partitions: int
     corrections: bool
     history: bool
     retention: str
 
     word: ClassVar[str] = "events"
-
-    @property
-    def target(self) -> str:
-        return self.topic
 
     def problems(self, keys: Sequence[str], columns: Sequence[str]) -> list[str]:
         return []
@@ -120,9 +119,6 @@ class Events(Publication):
     def describe(self) -> dict[str, Any]:
         return {
             **super().describe(),
-            "topic": self.topic,
-            "format": self.format.word,
-            "partitions": self.partitions,
             "corrections": self.corrections,
             "history": self.history,
             "retention_ms": int(parse_duration(self.retention) / timedelta(milliseconds=1)),
@@ -240,7 +236,7 @@ def _name(table: Table | str, place: Place) -> TableName:
     return parse_name(table, place) if isinstance(table, str) else table.name
 
 
-def _topic_problems(made: Changelog | Events) -> list[str]:
+def _topic_problems(made: TopicPublication) -> list[str]:
     found = _layer_problems(made)
     if not _TOPIC.fullmatch(made.topic):
         found.append(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,9 @@ from penstock.errors import ServiceFailed
 from penstock.platform import jars
 from penstock.platform.http import Answer, ask
 from penstock.platform.java import java_executable
-from penstock.platform.mirror import connector_config
+from penstock.platform.mirror import connector_config, jaas_escaped
 from penstock.platform.service import Report, Service
-from penstock.runtime.mirrors import mirrors
+from penstock.runtime.ingest.mirrors import mirrors
 from penstock.settings import HOST
 
 __all__ = ["Connect"]
@@ -23,6 +23,8 @@ _JAAS = (
     'username="connect" password="{password}";'
 )
 _REST_USER = "penstock"
+_DEBEZIUM = "postgres-debezium"
+_NOT_FOUND = 404
 
 
 class Connect(Service):
@@ -57,14 +59,20 @@ class Connect(Service):
             "worker.properties": worker,
             "rest.jaas": login,
             "rest.properties": f"{_REST_USER}={secret('connect-rest')}\n",
-            "secrets.properties": "".join(f"{n}={secret(n)}\n" for n in self._named_secrets()),
+            "secrets.properties": "".join(self._named_secrets()),
             "log4j2.yaml": self.render("kafka/log4j2.yaml"),
         }
 
-    def _named_secrets(self) -> list[str]:
-        """Secrets that connectors refer to."""
+    def _named_secrets(self) -> Iterator[str]:
+        """Secrets that connectors refer to, a line each.
+
+        Those of Kafka stand between the quotes of a login, so they are escaped for that first.
+        """
+        secret = self.settings.secret
+        yield _property(_DEBEZIUM, secret(_DEBEZIUM))
         copied = [mirror.secret for mirror in mirrors(self.settings)]
-        return ["postgres-debezium", *(["kafka-connect", *copied] if copied else [])]
+        for name in ["kafka-connect", *copied] if copied else []:
+            yield _property(name, jaas_escaped(secret(name)))
 
     def command(self) -> Sequence[str]:
         libraries = jars.require(self.settings, "kafka")
@@ -114,8 +122,18 @@ class Connect(Service):
         return found
 
     def drop(self, name: str) -> None:
-        """Let a connector end; nobody minds if it is gone already."""
-        self._rest(f"/connectors/{name}", "DELETE")
+        """Let a connector end; nobody minds if it is gone already.
+
+        Raises:
+            ServiceFailed: Connect does not answer, or refuses; the connector goes on.
+        """
+        answer = self._rest(f"/connectors/{name}", "DELETE")
+        if not answer.ok and answer.status != _NOT_FOUND:
+            raise ServiceFailed(
+                f"Connect did not drop the connector {name} (status {answer.status}): "
+                f"{_reason(answer)}",
+                remedy=f"See {self.log}; then try again.",
+            )
 
     def state_of(self, name: str) -> str:
         """The worst state among a connector and its tasks."""
@@ -131,6 +149,12 @@ class Connect(Service):
 
 
 _LOGIN_MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
+
+
+def _property(name: str, value: str) -> str:
+    """A line of a Java properties file, in which a backslash begins an escape."""
+    escaped = value.replace("\\", "\\\\")
+    return f"{name}={escaped}\n"
 
 
 def _reason(answer: Answer) -> str:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import psutil
 
-from penstock import cluster
 from penstock.errors import EnvironmentProblem, PenstockError
 from penstock.platform import jars
 from penstock.platform.java import java_executable
@@ -21,6 +20,7 @@ from penstock.platform.ports import holder_of, is_free
 from penstock.platform.process import PidFile
 from penstock.platform.spec import PlatformSpec
 from penstock.settings import Settings
+from penstock.spark import cluster
 
 __all__ = ["Check", "examine", "require_startable"]
 

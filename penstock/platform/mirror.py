@@ -19,11 +19,11 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: 
 
 from penstock.errors import NotRunning, UsageError
 from penstock.platform.files import write_private
+from penstock.runtime.ingest.mirrors import Mirror, file_of
 from penstock.runtime.kafka import client_options
-from penstock.runtime.mirrors import Mirror, file_of
 from penstock.settings import HOST, Settings
 
-__all__ = ["connector_config", "copied", "forget", "other_cluster"]
+__all__ = ["connector_config", "copied", "forget", "jaas_escaped", "other_cluster"]
 
 _TIMEOUT = 15.0
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
@@ -112,11 +112,17 @@ def forget(settings: Settings, mirror: Mirror) -> None:
     (settings.secrets_folder / mirror.secret).unlink(missing_ok=True)
 
 
+def jaas_escaped(text: str) -> str:
+    """Text as it stands between the quotes of a login configuration."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
 def connector_config(settings: Settings, mirror: Mirror, secrets_file: object) -> dict[str, str]:
     """MirrorMaker's connector; passwords are named, their values stay in Connect's own file."""
 
     def login(user: str, secret: str) -> str:
-        return f'{_LOGIN} username="{user}" password="${{file:{secrets_file}:{secret}}}";'
+        name = jaas_escaped(user)
+        return f'{_LOGIN} username="{name}" password="${{file:{secrets_file}:{secret}}}";'
 
     here = ",".join(f"{HOST}:{port}" for port in settings.broker_ports)
     own = {"security.protocol": "SASL_PLAINTEXT"}

@@ -15,6 +15,7 @@ from contextlib import closing
 
 import pg8000.dbapi
 
+from penstock.database import said
 from penstock.errors import ServiceFailed
 from penstock.platform.files import infra_text, write_private
 from penstock.platform.secrets import POSTGRES_SUPERUSER
@@ -68,7 +69,7 @@ def provision(settings: Settings, spec: PlatformSpec) -> None:
             _fill(settings, database)
     except pg8000.dbapi.Error as error:
         raise ServiceFailed(
-            f"Postgres refused its roles or databases: {_said(error)}.",
+            f"Postgres refused its roles or databases: {said(error)}.",
             remedy=f"See {settings.logs / 'postgres.log'}; then run `penstock up` again.",
         ) from error
     write_private(stamp, plan)
@@ -81,11 +82,6 @@ def _plan_hash(settings: Settings, spec: PlatformSpec) -> str:
     for database in spec.databases:
         digest.update(_schema(settings, database).encode())
     return digest.hexdigest()
-
-
-def _said(error: Exception) -> str:
-    details = error.args[0] if error.args else ""
-    return str(details.get("M", details)) if isinstance(details, dict) else str(error)
 
 
 def _run(connection: pg8000.dbapi.Connection, statements: Iterator[str] | list[str]) -> None:

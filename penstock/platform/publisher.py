@@ -42,7 +42,8 @@ class Publisher(Service):
         behind = sum(one.get("behind") or 0 for one in told.publications)
         trouble = [one["target"] for one in told.publications if one["state"] in _TROUBLE]
         text = f"{len(told.publications)} publications, {behind} commits behind"
-        return f"{text}; in trouble: {', '.join(trouble)}" if trouble else text
+        text += f"; in trouble: {', '.join(trouble)}" if trouble else ""
+        return f"{text}; {told.error}" if told.error else text
 
 
 _TROUBLE = ("waiting", "parked")

@@ -8,7 +8,6 @@ configuration changed is restarted, so that the files in ``infra`` are what runs
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import signal
 import subprocess
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from penstock.errors import PenstockError, ServiceFailed
+from penstock.modest import give_way
 from penstock.platform.files import private_folder, render, write_private
 from penstock.platform.ports import require_free
 from penstock.platform.process import PidFile, Recorded, birth_of, memory_of, spawn, stop
@@ -150,7 +150,7 @@ class Service(ABC):
         self._process = spawn(self.command(), log=self.log, cwd=self.cwd, env=self.environment())
         pid = self._process.pid
         if self.niceness:
-            os.setpriority(os.PRIO_PGRP, pid, self.niceness)
+            give_way(self.niceness, pid)
         self.pid_file.write(Recorded(pid, birth_of(pid) or "gone", config))
         self._until_ready(report)
         report("setting up")

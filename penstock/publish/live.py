@@ -30,7 +30,7 @@ from penstock.serve.snapshot import Column, identifier, open_snapshot
 if TYPE_CHECKING:
     from penstock.settings import Settings
 
-__all__ = ["LiveTable", "Move", "NoSuchVersion", "Stretch", "outgrown"]
+__all__ = ["LiveTable", "Move", "NoSuchVersion", "Stretch", "outgrown", "require_keys"]
 
 Row = Mapping[str, Any]
 
@@ -155,12 +155,7 @@ class LiveTable:
             Rebuild: a file or a commit of it is gone.
             DefinitionError: the table does not have the keys, or a key twice.
         """
-        names = [column.name for column in stretch.columns]
-        if missing := [key for key in keys if key not in names]:
-            raise DefinitionError(
-                f"{self._ref.label} has no column {', '.join(missing)} any more.",
-                remedy="A topic keeps its keys: publish the table to another one.",
-            )
+        require_keys(self._ref.label, stretch.columns, keys)
         with Workbench(self._scratch, memory=_MEMORY, threads=1) as bench:
             self._fill(bench, stretch)
             rows = _ordered(bench, stretch.columns, keys)
@@ -176,6 +171,16 @@ class LiveTable:
         bench.run(
             f"CREATE OR REPLACE TEMP TABLE {NET} AS SELECT {names}, count(*) AS {COUNT} "  # noqa: S608
             f"FROM ({bench.scan(found.columns, found.parts)}) GROUP BY {names}"
+        )
+
+
+def require_keys(label: str, columns: Sequence[Column], keys: Sequence[str]) -> None:
+    """Raise DefinitionError unless the columns of a table have its keys."""
+    names = {column.name for column in columns}
+    if missing := [key for key in keys if key not in names]:
+        raise DefinitionError(
+            f"{label} has no column {', '.join(missing)} any more.",
+            remedy="A topic keeps its keys: publish the table to another one.",
         )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import string
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import PositionLost
+from penstock.errors import DefinitionError, PositionLost
 from penstock.export.claim import Rebuild
 from penstock.publish.declared import Published
 from penstock.publish.live import LiveTable, Move, NoSuchVersion, Stretch
@@ -36,6 +37,7 @@ class NotifyWork:
         self._table = LiveTable(settings, published.table, scratch)
         self._outbox = Outbox(settings)
         self._at: Position | None = None
+        self.unbegun = False  # until the outbox says so
 
     @property
     def reached(self) -> int | None:
@@ -55,12 +57,14 @@ class NotifyWork:
         """Take in the next changes; False: there are none."""
         try:
             at = self._at or self._resumed()
+            self.unbegun = at is None
             if at is None:
                 self.go_on_from_now()
                 return True
             stretch = self._table.following(at.version, at.columns, _COMMITS)
             if stretch is None:
                 return False
+            self._require_columns(stretch)
             with self._outbox.transaction():
                 for move in self._table.moves(stretch, self.published.keys):
                     self._take(move)
@@ -85,7 +89,7 @@ class NotifyWork:
         at = self._position(self._table.whole())
         with self._outbox.transaction():
             self._outbox.keep(self.published.name, at.to_json().decode())
-        self._at = at
+        self._at, self.unbegun = at, False
 
     def _resumed(self) -> Position | None:
         told = self._outbox.position(self.published.name)
@@ -101,6 +105,16 @@ class NotifyWork:
             raise Rebuild(f"version {at.version} is another commit than it was")
         return at
 
+    def _require_columns(self, stretch: Stretch) -> None:
+        told = (self.published.subject, self.published.text)
+        named = {self.published.to, *(name for text in told for name in _named(text))}
+        if missing := sorted(named - {column.name for column in stretch.columns}):
+            raise DefinitionError(
+                f"{self.published.name} speaks of {', '.join(missing)}, which "
+                f"{self.published.table} has not any more.",
+                remedy="Change what it says, or let the table have the column again.",
+            )
+
     def _position(self, stretch: Stretch) -> Position:
         return Position(
             version=stretch.until,
@@ -112,29 +126,51 @@ class NotifyWork:
         )
 
     def _take(self, move: Move) -> None:
-        to = self.published.to
-        before = move.before if move.before is not None and move.before[to] is not None else None
-        after = move.after if move.after is not None and move.after[to] is not None else None
-        same = before is not None and after is not None and str(before[to]) == str(after[to])
-        if before is not None and not same:
-            self._outbox.unsay(self._about(before))
-        if after is not None:
-            texts = (self.published.subject, self.published.text)
-            subject, text = (_filled(template, after) for template in texts)
-            self._outbox.say(self._about(after), " ".join(subject.split()), text, known=same)
+        """One row's change, to those it concerned and those it concerns."""
+        before, after = move.before, move.after
+        known = False
+        if before is not None:
+            known = True  # by whom it names already
+            if after is None or self._person(before) != self._person(after):
+                # Whoever it names now hears of it unless it is history, of which nobody does.
+                known = not self._outbox.unsay(self._about(before))
+        if after is None:
+            return
+        if self._person(after) is None:
+            self._outbox.tell_nobody(self._about(after), known=known)
+        else:
+            self._outbox.say(self._about(after), *self._said(after), known=known)
+
+    def _person(self, row: Mapping[str, Any]) -> str | None:
+        value = row[self.published.to]
+        return None if value is None else str(value)
+
+    def _said(self, row: Mapping[str, Any]) -> tuple[str, str]:
+        subject, text = (_filled(t, row) for t in (self.published.subject, self.published.text))
+        return storable(" ".join(subject.split())), storable(text)
 
     def _about(self, row: Mapping[str, Any]) -> dict[str, str]:
-        key = json.dumps(plain({name: row[name] for name in self.published.keys}))
-        recipient = str(row[self.published.to])
+        keys = plain({name: row[name] for name in self.published.keys})
+        recipient = self._person(row)
         name, table = self.published.name, self.published.table
         return {
-            "id": notice_id(name, table, key, recipient),
+            "id": notice_id(name, table, json.dumps(keys), recipient),
             "notification": name,
             "table_name": table,
-            "key": key,
-            "recipient": recipient,
+            "key": json.dumps({k: storable(v) for k, v in keys.items()}),
+            "recipient": storable(recipient or ""),
             "every": self.published.every,
         }
+
+
+def storable(value: Any) -> Any:
+    """Text as Postgres can keep it: it has no place for the character zero."""
+    return value.replace("\0", "\N{REPLACEMENT CHARACTER}") if isinstance(value, str) else value
+
+
+def _named(text: str) -> list[str]:
+    """The columns a text speaks of."""
+    return [field for _, field, _, _ in string.Formatter().parse(text) if field is not None]
 
 
 def _filled(text: str, row: Mapping[str, Any]) -> str:

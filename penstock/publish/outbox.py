@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pg8000.native
 
-from penstock.errors import NotRunning
+from penstock.database import Database, said
+from penstock.errors import ServiceFailed
 from penstock.model.duration import parse_duration
 from penstock.model.publication import IMMEDIATELY
 
@@ -67,7 +67,7 @@ class Letter:
     attempts: int = 0
 
 
-def notice_id(notification: str, table: str, key: str, recipient: str) -> str:
+def notice_id(notification: str, table: str, key: str, recipient: str | None) -> str:
     told = json.dumps([notification, table, key, recipient])
     return hashlib.sha256(told.encode()).hexdigest()[:32]
 
@@ -76,64 +76,26 @@ def digest(subject: str, body: str) -> str:
     return hashlib.sha256(json.dumps([subject, body]).encode()).hexdigest()[:32]
 
 
-class Outbox:
-    """One connection to the outbox; reconnects when the server was away."""
+class Outbox(Database):
+    """The publisher's own database."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._connection: pg8000.native.Connection | None = None
-
-    # --- plumbing -------------------------------------------------------------------------
-    def _connect(self) -> pg8000.native.Connection:
-        if self._connection is None:
-            try:
-                self._connection = pg8000.native.Connection(
-                    ROLE,
-                    host=self._settings.host("postgres"),
-                    port=self._settings.port("postgres"),
-                    database=ROLE,
-                    password=self._settings.secret(f"postgres-{ROLE}"),
-                    timeout=10,
-                )
-            except (pg8000.native.InterfaceError, pg8000.native.DatabaseError, OSError) as error:
-                raise NotRunning(
-                    "the outbox of notifications does not answer.",
-                    remedy="Start it: `penstock up`.",
-                ) from error
-        return self._connection
+        super().__init__(settings, ROLE, "the outbox of notifications")
 
     def run(self, sql: str, **values: Any) -> list[Any]:
         """One statement.
 
         Raises:
-            NotRunning: the database is away, or refused; what was begun is undone.
+            NotRunning: the database is away; what was begun is undone.
+            ServiceFailed: it refused the statement; what was begun is undone.
         """
         try:
-            return self._connect().run(sql, **values) or []
-        except (pg8000.native.InterfaceError, pg8000.native.DatabaseError, OSError) as error:
-            self.close()  # which also undoes what was begun
-            raise NotRunning(
-                f"the outbox of notifications failed: {_said(error)}.",
-                remedy="Look at `penstock status`.",
+            return super().run(sql, **values)
+        except pg8000.native.DatabaseError as error:
+            raise ServiceFailed(
+                f"the outbox of notifications refused: {said(error)}.",
+                remedy="Look at `penstock publish` and at the publisher's log.",
             ) from error
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        self.run("begin")
-        try:
-            yield
-            self.run("commit")
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            try:
-                connection.close()
-            except Exception:
-                return
 
     # --- positions ------------------------------------------------------------------------
     def position(self, name: str) -> dict[str, Any] | None:
@@ -171,18 +133,39 @@ class Outbox:
             silent=known,
         )
 
-    def unsay(self, about: Mapping[str, str]) -> None:
-        """A row is gone; what nobody was told of needs no word now either."""
-        self.run(
+    def unsay(self, about: Mapping[str, str]) -> bool:
+        """A row is gone; what nobody was told of needs no word now either.
+
+        Returns:
+            Whether it was one to tell of, not one from before the notification began.
+        """
+        ((silent,),) = self.run(
             "insert into notice (notice_id, notification, table_name, key, recipient, every, now, "
             "said, silent) values (:id, :notification, :table_name, cast(:key as jsonb), "
             ":recipient, :every, :now, :now, true) "
             "on conflict (notice_id) do update set now = excluded.now, since = case "
-            "when notice.now is distinct from notice.said then notice.since else now() end",
+            "when notice.now is distinct from notice.said then notice.since else now() end "
+            "returning silent",
             **about,
             now=GONE,
         )
         self.run("delete from notice where notice_id = :id and said is null", id=about["id"])
+        return not silent
+
+    def tell_nobody(self, about: Mapping[str, str], *, known: bool) -> None:
+        """A row names nobody; remembered, so that it can be told of once it does.
+
+        Args:
+            known: as in ``say``.
+        """
+        self.run(
+            "insert into notice (notice_id, notification, table_name, key, recipient, every, now, "
+            "said, silent) values (:id, :notification, :table_name, cast(:key as jsonb), "
+            ":recipient, :every, :now, :now, :silent) on conflict (notice_id) do nothing",
+            **about,
+            now=GONE,
+            silent=known,
+        )
 
     # --- letters --------------------------------------------------------------------------
     def make_letters(self, default: str) -> int:
@@ -238,39 +221,62 @@ class Outbox:
             )
         return 1
 
-    def due(self) -> list[Letter]:
-        """Letters to send now, oldest first."""
+    def due(self, default: str) -> list[Letter]:
+        """Letters to send now, oldest first; none that an earlier one to the same person waits for.
+
+        Addresses are those of now, not of when the letter was made: mending one helps.
+
+        Args:
+            default: the address of those who chose none.
+        """
         rows = self.run(
-            "select letter_id, recipient, address, subject, body, notices, attempts from letter "
-            "where sent_at is null and next_try <= now() order by made_at limit :most",
+            "select l.letter_id, l.recipient, coalesce(r.address, :default), l.subject, l.body, "
+            "l.notices, l.attempts from letter l left join recipient r on r.name = l.recipient "
+            "where l.sent_at is null and l.next_try <= now() and not exists "
+            "(select 1 from letter e where e.recipient = l.recipient and e.sent_at is null "
+            "and e.next_try > now() and (e.made_at, e.letter_id) < (l.made_at, l.letter_id)) "
+            "order by l.made_at, l.letter_id limit :most",
             most=_MOST_LETTERS,
+            default=default,
         )
         return [Letter(*row) for row in rows]
 
     def sent(self, letter: Letter) -> None:
-        self.run("update letter set sent_at = now(), error = '', attempts = attempts + 1 "
-                 "where letter_id = :id", id=letter.id)  # fmt: skip
+        self.run(
+            "update letter set sent_at = now(), error = '', attempts = attempts + 1, "
+            "address = :address where letter_id = :id",
+            id=letter.id,
+            address=letter.address,
+        )
 
     def failed(self, letter: Letter, error: str) -> None:
         """To be tried again, later each time."""
         wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(letter.attempts, 12))
         self.run(
-            "update letter set attempts = attempts + 1, error = :error, "
+            "update letter set attempts = attempts + 1, error = :error, address = :address, "
             "next_try = now() + make_interval(secs => cast(:wait as float8)) where letter_id = :id",
             id=letter.id,
             error=error[:500],
+            address=letter.address,
             wait=wait,
         )
 
     # --- people ---------------------------------------------------------------------------
     def prefer(self, name: str, address: str, every: str) -> None:
-        self.run(
-            "insert into recipient (name, address, every) values (:name, :address, :every) "
-            "on conflict (name) do update set address = excluded.address, every = excluded.every",
-            name=name,
-            address=address,
-            every=every,
-        )
+        """Somebody's choice; letters that wait for a better address wait no longer."""
+        with self.transaction():
+            self.run(
+                "insert into recipient (name, address, every) values (:name, :address, :every) "
+                "on conflict (name) do update set address = excluded.address, "
+                "every = excluded.every",
+                name=name,
+                address=address,
+                every=every,
+            )
+            self.run(
+                "update letter set next_try = now() where recipient = :name and sent_at is null",
+                name=name,
+            )
 
     def recipients(self) -> list[dict[str, Any]]:
         rows = self.run("select name, address, every from recipient order by name")
@@ -324,8 +330,3 @@ def _one(notice: Notice) -> tuple[str, str]:
 def _letter_id(told: Sequence[Mapping[str, Any]]) -> str:
     names = sorted(f"{one['id']}:{one['time']}" for one in told)
     return hashlib.sha256("|".join(names).encode()).hexdigest()[:32]
-
-
-def _said(error: Exception) -> str:
-    details = error.args[0] if error.args else ""
-    return str(details.get("M", details)) if isinstance(details, dict) else str(error)

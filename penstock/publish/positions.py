@@ -36,6 +36,7 @@ class Position:
     done: int = 0
     records: int = 0  # sent since the topic was begun
     at: str = ""
+    format: str = ""  # of the topic's keys and values; nothing in positions from before it was kept
 
     def to_json(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":")).encode()

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.publish.declared import CHANGELOG, Published
-from penstock.publish.live import Move
+from penstock.publish.live import Move, require_keys
 from penstock.publish.subjects import ensure_schema
 from penstock.publish.values import Encode, avro_encoder, avro_schema_of, json_encoder
-from penstock.runtime.schemas import SchemaRegistry
+from penstock.runtime.decode.schemas import SchemaRegistry
 from penstock.serve.snapshot import Column
 
 if TYPE_CHECKING:
@@ -44,10 +44,11 @@ class Records:
         """What the rows that follow have; registers their schema if it is new.
 
         Raises:
-            DefinitionError: readers of the topic could not read them.
+            DefinitionError: a key is gone, or readers of the topic could not read them.
         """
         if tuple(columns) == self._columns:
             return
+        require_keys(self._published.table, columns, self._published.keys)
         if self._published.format == "avro":
             self._value = self._avro("value", columns)
             named = {column.name: column for column in columns}
@@ -85,8 +86,14 @@ class Records:
         return self._key({name: row[name] for name in self._published.keys})
 
     def _memory(self, row: Mapping[str, Any], key: bytes | None) -> str:
-        """Of a table without keys a row is its own name; as JSON, which no schema id is in."""
-        told = key if key is not None else json_encoder()(row)
+        """Of a table without keys a row is its own name; as JSON, which no schema id is in.
+
+        Without what is null: a column that comes is null in rows from before it, and they are
+        still the same rows.
+        """
+        told = key
+        if told is None:
+            told = json_encoder()({n: value for n, value in row.items() if value is not None})
         return hashlib.sha256(told).hexdigest()[:32]
 
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import duckdb
 from confluent_kafka import KafkaException
@@ -26,8 +26,11 @@ from penstock.publish.declared import NOTIFICATION, Published, declared
 from penstock.publish.outlet import Outlet
 from penstock.publish.state import Told
 from penstock.publish.work import TopicWork
-from penstock.runtime.claims import Claims
+from penstock.runtime.upkeep.claims import Claims
 from penstock.settings import Settings
+
+if TYPE_CHECKING:
+    from penstock.publish.send import Sender
 
 __all__ = ["Publisher", "go_on_wish", "publishing_alone"]
 
@@ -50,7 +53,11 @@ class Work(Protocol):
 
     @property
     def claimed(self) -> int | None:
-        """The version a successor would go on from."""
+        """The version a successor would go on from; None: not known, or there is none."""
+
+    @property
+    def unbegun(self) -> bool:
+        """It is known to have no position yet, so that nothing is kept for it."""
 
     def newest(self) -> int | None:
         """The version there is."""
@@ -89,18 +96,22 @@ class _Kept:
         except ProducerUnusable:
             raise
         except (PenstockError, KafkaException, duckdb.Error, OSError) as error:
-            self._fail(error)
+            self._fail(error, in_a_line(error))
+            return False
+        except Exception as error:  # nobody foresaw it, and still it is this publication's alone
+            log.exception("%s failed", self.published.id)
+            self._fail(error, f"{type(error).__name__}: {in_a_line(error)}")
             return False
         self.state, self.error, self.failures, self.retry_at = "running", "", 0, 0.0
         wish.unlink(missing_ok=True)  # heeded, or not needed: it must not wait for another time
         return moved
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: Exception, told: str) -> None:
         self.failures += 1
         wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(self.failures - 1, 10))
         self.retry_at = time.monotonic() + wait
         lost = isinstance(error, PositionLost)
-        self.state, self.error = "parked" if lost else "waiting", in_a_line(error)
+        self.state, self.error = "parked" if lost else "waiting", told
         log.warning("%s is %s: %s", self.published.id, self.state, self.error)
 
     def told(self) -> dict[str, Any]:
@@ -135,6 +146,7 @@ class Publisher:
         self._manifest_mark: tuple[int, int] | None = None
         self._told_at = self._claimed_at = float("-inf")
         self._claimed: set[str] = set()
+        self._sender: Sender | None = None
 
     def run(self, stopping: threading.Event) -> None:
         """Publish until told to stop.
@@ -162,7 +174,8 @@ class Publisher:
                 continue
             from penstock.publish.send import Sender
 
-            Sender(self._settings).run(stopping)
+            self._sender = Sender(self._settings)
+            self._sender.run(stopping)
 
     @property
     def _notifies(self) -> bool:
@@ -226,14 +239,20 @@ class Publisher:
             return
         self._claimed_at = time.monotonic()
         needed: dict[str, int] = {}
+        unsure: set[str] = set()
         for kept in self._kept.values():
-            version = kept.work.claimed if kept.work is not None else None
+            table, work = kept.published.table, kept.work
+            version = work.claimed if work is not None else None
             if version is not None:
-                table = kept.published.table
                 needed[table] = min(version, needed.get(table, version))
+            elif work is None or not work.unbegun:
+                unsure.add(table)
         claims = Claims(self._settings.home)
+        held = {c.table: c.version for c in claims.all() if c.who == _READER and not c.is_over}
         for table, version in needed.items():
-            claims.hold(_READER, table, version)
+            # One that cannot answer now may need what an earlier claim keeps: it is not moved on.
+            if table not in unsure or version < held.get(table, version + 1):
+                claims.hold(_READER, table, version)
         self._claimed |= needed.keys()
 
     def _tell(self, *, force: bool = False) -> None:
@@ -241,7 +260,9 @@ class Publisher:
             return
         self._told_at = time.monotonic()
         told = [kept.told() for kept in self._kept.values()]
-        Told(os.getpid(), time.time(), publications=told).write(self._settings)
+        waiting = self._sender.error if self._sender is not None else ""
+        error = f"no letters are sent: {waiting}" if waiting else ""
+        Told(os.getpid(), time.time(), error, told).write(self._settings)
 
 
 def go_on_wish(settings: Settings, target: str) -> Path:

@@ -5,6 +5,9 @@ Between sending and noting that it was sent there is a moment in which a kill ma
 again; then a mail has the same ``Message-ID``, a webhook gets the same ``Idempotency-Key``, and a
 file is written over itself. So a file is exactly once, and the others are for who receives them.
 
+**In which order.** One person's letters go as they were made: a correction never before what it
+corrects. A letter that is not taken holds up that person's later ones, and nobody else's.
+
 **Where to.** Addresses are what people chose (``penstock notify``), never something out of a row.
 """
 
@@ -16,47 +19,31 @@ import os
 import re
 import smtplib
 import threading
+from contextlib import suppress
 from email.message import EmailMessage
 from email.utils import formatdate
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import httpx
 
-from penstock.errors import PenstockError, UsageError, in_a_line
+from penstock.errors import PenstockError, ServiceFailed, UsageError, in_a_line
+from penstock.publish.addresses import checked_address, shortened
 from penstock.publish.outbox import Letter, Outbox
 
 if TYPE_CHECKING:
     from penstock.settings import Settings
 
-__all__ = ["FILE", "Sender", "checked_address"]
+__all__ = ["Sender"]
 
 log = logging.getLogger("penstock.publish")
+for _theirs in ("httpx", "httpcore"):  # each request with its whole address, at INFO
+    logging.getLogger(_theirs).setLevel(logging.WARNING)
 
-FILE = "file"
 _TIMEOUT = 10.0
 _LOOK_EVERY = 1.0
-_MAILBOX = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+")
+_SECRETS = re.compile(r"webhook:\w+://(?:([^@/]*)@)?[^/?#]*[/?#]?(.*)", re.DOTALL)
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
-
-
-def checked_address(text: str) -> str:
-    """An address as it is kept: ``file``, ``smtp:<mailbox>`` or ``webhook:<http address>``.
-
-    Raises:
-        UsageError: it is none.
-    """
-    scheme, _, rest = text.partition(":")
-    if text == FILE or (scheme == "smtp" and _MAILBOX.fullmatch(rest)):
-        return text
-    parts = urlsplit(rest)
-    if scheme == "webhook" and parts.scheme in ("http", "https") and parts.hostname:
-        return text
-    raise UsageError(
-        f"{text!r} is no address.",
-        remedy="Write file, smtp:somebody@example.com or webhook:https://example.com/hook.",
-    )
 
 
 class Sender:
@@ -68,25 +55,37 @@ class Sender:
         self.error = ""
 
     def run(self, stopping: threading.Event) -> None:
-        """Until told to stop; a database or a server that is away is waited for."""
+        """Until told to stop; a database or a server that is away is waited for.
+
+        Nothing else ends it either: nobody would notice that letters wait. ``error`` says so.
+        """
         while not stopping.wait(_LOOK_EVERY):
             try:
                 self.once()
                 self.error = ""
             except PenstockError as error:
                 self.error = in_a_line(error)
+            except Exception as error:
+                log.exception("letters cannot be sent")
+                self.error = f"{type(error).__name__}: {in_a_line(error)}"
         self._outbox.close()
 
     def once(self) -> int:
         """Send what is due; returns how many letters were taken."""
-        self._outbox.make_letters(self._settings.notify.default)
+        default = self._settings.notify.default
+        self._outbox.make_letters(default)
         taken = 0
-        for letter in self._outbox.due():
+        waiting: set[str] = set()  # whose letter failed: a correction must not come before it
+        for letter in self._outbox.due(default):
+            if letter.recipient in waiting:
+                continue
             try:
                 self._send(letter)
-            except (smtplib.SMTPException, httpx.HTTPError, OSError, PenstockError) as error:
-                log.warning("letter %s to %s: %s", letter.id, letter.recipient, error)
-                self._outbox.failed(letter, in_a_line(error))
+            except Exception as error:  # whatever it was, it is this letter's, not the next one's
+                told = _told(error, letter.address)
+                log.warning("letter %s to %s: %s", letter.id, letter.recipient, told)
+                self._outbox.failed(letter, told)
+                waiting.add(letter.recipient)
                 continue
             self._outbox.sent(letter)
             taken += 1
@@ -115,8 +114,13 @@ class Sender:
         mail["Message-ID"] = f"<{letter.id}@penstock>"
         mail.set_content(letter.body)
         host, _, port = known.smtp.rpartition(":")
-        with smtplib.SMTP(host, int(port), timeout=_TIMEOUT) as server:
+        server = smtplib.SMTP(host.strip("[]"), int(port), timeout=_TIMEOUT)
+        try:
             server.send_message(mail)
+        finally:
+            with suppress(smtplib.SMTPException, OSError):  # it took the mail, or did not, before
+                server.quit()
+            server.close()
 
     def _post(self, letter: Letter, url: str) -> None:
         told = {
@@ -128,12 +132,23 @@ class Sender:
         }
         headers = {"Idempotency-Key": letter.id}
         answer = httpx.post(url, json=told, headers=headers, timeout=_TIMEOUT)
-        answer.raise_for_status()
+        if not answer.is_success:
+            host = answer.request.url.host
+            raise ServiceFailed(f"{host} answered with status {answer.status_code}.")
 
     def _write(self, letter: Letter) -> None:
         folder = self._settings.home / "notifications" / _folder_of(letter.recipient)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         _written(folder / f"{letter.id}.txt", f"{letter.subject}\n\n{letter.body}\n")
+
+
+def _told(error: Exception, address: str) -> str:
+    """What happened, without what is secret in a webhook's address."""
+    text = in_a_line(error)
+    found = _SECRETS.fullmatch(address)
+    if found is not None and any(part and part in text for part in found.groups()):
+        return f"{shortened(address)}: {type(error).__name__}"
+    return text
 
 
 def _folder_of(recipient: str) -> str:

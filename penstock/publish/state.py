@@ -23,7 +23,7 @@ class Told:
 
     pid: int
     at: float
-    error: str = ""  # what keeps all of it from going on
+    error: str = ""  # what no publication can be blamed for, such as letters that wait
     publications: list[dict[str, Any]] = field(default_factory=list)
 
     @property

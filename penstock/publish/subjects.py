@@ -8,8 +8,8 @@ from typing import Any
 
 from penstock.errors import DefinitionError
 from penstock.model.contract_changes import breaking_changes
-from penstock.runtime.schemas import SchemaRegistry
-from penstock.runtime.subjects import LEVEL
+from penstock.runtime.decode.schemas import SchemaRegistry
+from penstock.runtime.ingest.subjects import LEVEL
 
 __all__ = ["ensure_schema"]
 

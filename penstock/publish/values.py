@@ -105,32 +105,71 @@ def avro_encoder(schema: Mapping[str, Any], schema_id: int, columns: Sequence[Co
     """Rows as Avro in Confluent's framing."""
     header = b"\x00" + struct.pack(">I", schema_id)
     parsed = fastavro.parse_schema(dict(schema))
-    paired = [column.name for column in columns if "MAP(" in column.type]
+    types = {c.name: c.type for c in columns if any(word in c.type for word in _TOLD_OTHERWISE)}
 
     def write(row: Mapping[str, Any]) -> bytes:
         body = io.BytesIO()
-        given = {**row, **{n: _as_avro(row[n], t) for n, t in types.items()}} if paired else row
+        given = {**row, **{n: _as_avro(row[n], t) for n, t in types.items()}} if types else row
         fastavro.schemaless_writer(body, parsed, dict(given))
         return header + body.getvalue()
 
-    types = {column.name: column.type for column in columns if column.name in paired}
     return write
 
 
+_TOLD_OTHERWISE = ("MAP(", "TIMESTAMP", "DATE")  # types of which Avro may want another value
+
+
 def _as_avro(value: Any, type_: str) -> Any:
-    """Maps whose keys are not text are lists of pairs in Avro; all else is as it is."""
+    """Maps whose keys are not text are lists of pairs in Avro, times that Python has no words for
+    are numbers; all else is as it is."""
     if value is None:
         return None
+    if isinstance(value, str):
+        return value if type_ == "VARCHAR" else far_time(value, type_)
     if type_.endswith("[]"):
         return [_as_avro(item, type_[:-2]) for item in value]
     if type_.startswith("MAP("):
         key, inner = split_types(type_[4:-1])
-        told = {k: _as_avro(v, inner) for k, v in value.items()}
-        return told if key == "VARCHAR" else [{"key": k, "value": v} for k, v in told.items()]
+        told = [(_as_avro(k, key), _as_avro(v, inner)) for k, v in value.items()]
+        return dict(told) if key == "VARCHAR" else [{"key": k, "value": v} for k, v in told]
     if type_.startswith("STRUCT("):
         fields = dict(_named(part) for part in split_types(type_[7:-1]))
         return {name: _as_avro(value[name], inner) for name, inner in fields.items()}
     return value
+
+
+# --- times that Python cannot hold ----------------------------------------------------------------
+_FAR = re.compile(
+    r"(?P<year>\d+)-(?P<month>\d\d)-(?P<day>\d\d)(?P<bc> \(BC\))?"
+    r"(?: (?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:\.(?P<part>\d{1,6}))?)?(?:\+00)?"
+)
+_FOUR_CENTURIES = 146_097  # days, always
+
+
+def far_time(text: str, type_: str) -> int:
+    """Days or microseconds since 1970 of a time before the year 1 or after 9999.
+
+    DuckDB gives those as text, because Python's own times end there. Avro's do not.
+    """
+    found = _FAR.fullmatch(text)
+    if found is None:
+        raise DefinitionError(
+            f"{text[:40]!r} is no time that Avro could hold.",
+            remedy="Publish it with format=Json().",
+        )
+    told = {name: int(value) for name, value in found.groupdict("0").items() if name not in _WORDS}
+    year = 1 - told["year"] if found["bc"] else told["year"]
+    cycles, year = divmod(year - 1, 400)  # the calendar repeats itself
+    near = dt.date(year + 1, told["month"], told["day"]).toordinal() - _EPOCH
+    days = near + cycles * _FOUR_CENTURIES
+    if type_ == "DATE":
+        return days
+    seconds = days * 86_400 + told["hour"] * 3600 + told["minute"] * 60 + told["second"]
+    return seconds * 1_000_000 + int((found["part"] or "").ljust(6, "0"))
+
+
+_WORDS = ("bc", "part")
+_EPOCH = dt.date(1970, 1, 1).toordinal()
 
 
 # --- JSON ---------------------------------------------------------------------------------------

@@ -86,6 +86,10 @@ class TopicWork:
             return None
         return at.until if at.version == NOTHING else at.version
 
+    @property
+    def unbegun(self) -> bool:
+        return self._outlet.opened and self.position is None
+
     def newest(self) -> int | None:
         return self.table.newest()
 
@@ -135,6 +139,9 @@ class TopicWork:
             raise Rebuild("an earlier comparison was interrupted")
         if at.topic_id != self._topic_id and self.published.kind == CHANGELOG:
             raise Rebuild("the topic was made anew")
+        if at.format not in ("", self.published.format) and self.published.kind == CHANGELOG:
+            # Keys in the old one would be there for ever: nothing in the new one names them.
+            raise Rebuild("its format changed")
         if at.version != NOTHING and self.table.mark(at.version) not in ("", at.mark):
             raise Rebuild(f"version {at.version} is another commit than it was")
         return at
@@ -281,6 +288,7 @@ class TopicWork:
             topic_id=self._topic_id,
             mark="" if version == NOTHING else self.table.mark(version),
             at=dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
+            format=self.published.format,
         )
 
     def _advance(self, at: Position, stretch: Stretch, *, noted: bool = False) -> None:

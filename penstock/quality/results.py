@@ -25,11 +25,11 @@ from penstock.location import Location, copies, copy_of
 from penstock.model.names import TableName
 from penstock.quality.check import Outcome
 from penstock.quality.pinned import Pinned
-from penstock.runtime.delta_log import DeltaLog, append_shared
-from penstock.runtime.files import conform, removal, write_arrow
-from penstock.runtime.swap import files_at
-from penstock.runtime.upkeep import checkpoint
-from penstock.runtime.writer import live_path
+from penstock.runtime.delta.files import conform, removal, write_arrow
+from penstock.runtime.delta.log import DeltaLog, append_shared
+from penstock.runtime.delta.swap import files_at
+from penstock.runtime.delta.upkeep import checkpoint
+from penstock.runtime.delta.writer import live_path
 from penstock.serve.render import plain
 
 if TYPE_CHECKING:

@@ -27,16 +27,16 @@ from penstock.reprocess.correction import Correction, Held
 from penstock.reprocess.history import HistoryBuilder, Pinned, how_built
 from penstock.reprocess.release import Ask
 from penstock.reprocess.stage import Stager
-from penstock.runtime import late, quarantine
-from penstock.runtime.bronze import bronze_schema
-from penstock.runtime.build import arrow_fields
-from penstock.runtime.bundle import Bundle
-from penstock.runtime.geometry import geometry_of
+from penstock.runtime.code.bundle import Bundle
+from penstock.runtime.decode.schemas import SchemaRegistry
+from penstock.runtime.delta.writer import live_path, revision_path
+from penstock.runtime.fates import late, quarantine
+from penstock.runtime.ingest.bronze import bronze_schema
+from penstock.runtime.kinds.build import arrow_fields
+from penstock.runtime.kinds.geometry import geometry_of
 from penstock.runtime.registry import Registry, Revision, State
-from penstock.runtime.schemas import SchemaRegistry
 from penstock.runtime.staging import Build, Candidate, How
 from penstock.runtime.times import EPOCH, moment
-from penstock.runtime.writer import live_path, revision_path
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
@@ -148,6 +148,7 @@ class Backfill:
                 table,
                 "backfill",
                 {
+                    "revision": revision.revision,
                     "start": first,
                     "end": last,
                     "files": [str(builder.path / a["add"]["path"]) for a in piece.adds],
@@ -191,6 +192,7 @@ class Backfill:
                 "backfill",
                 {
                     **told,
+                    "revision": revision.revision,
                     "inputs": {p.name: p.version for p in inputs.values()},
                     "info": {
                         "job": scratch.name,

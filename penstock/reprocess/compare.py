@@ -24,8 +24,8 @@ from penstock.reprocess.compare_rows import (
     said,
 )
 from penstock.reprocess.comparison import Rollup, Side, TableReport, Wishes, column_diff
-from penstock.runtime.relate import quoted
-from penstock.runtime.swap import files_at
+from penstock.runtime.delta.relate import quoted
+from penstock.runtime.delta.swap import files_at
 
 __all__ = ["compare_table"]
 

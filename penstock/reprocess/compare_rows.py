@@ -11,7 +11,7 @@ import duckdb
 
 from penstock.errors import UsageError
 from penstock.reprocess.comparison import Expected, TableReport, Wishes
-from penstock.runtime.relate import quoted
+from penstock.runtime.delta.relate import quoted
 
 __all__ = ["Matched", "as_bags", "by_key", "over_time", "refuse_statements", "said"]
 

@@ -14,11 +14,11 @@ from penstock.reprocess.compare import compare_table
 from penstock.reprocess.comparison import Side, TableReport, Wishes
 from penstock.reprocess.evidence import made_from
 from penstock.reprocess.plan import meaning_of, same_rows
-from penstock.runtime.bundle import Bundle
+from penstock.runtime.code.bundle import Bundle
+from penstock.runtime.delta.writer import revision_path
 from penstock.runtime.registry import Registry, Revision
 from penstock.runtime.staging import Candidate
 from penstock.runtime.times import moment
-from penstock.runtime.writer import revision_path
 from penstock.settings import Settings
 
 __all__ = ["compared"]

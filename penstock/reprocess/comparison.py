@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from penstock.location import Location
-from penstock.runtime.swap import files_at
+from penstock.runtime.delta.swap import files_at
 
 __all__ = ["Expected", "Rollup", "Side", "TableReport", "Wishes", "column_diff"]
 

@@ -31,15 +31,15 @@ from penstock.model.kinds import Enrich, Rows
 from penstock.model.stream import Stream
 from penstock.model.windows import Session
 from penstock.reprocess.history import Pinned
-from penstock.runtime import late as late_lines
-from penstock.runtime import quarantine
-from penstock.runtime.batch import decoded_input, recompute
-from penstock.runtime.files import conform, write_arrow
-from penstock.runtime.known_schemas import KnownSchemas
-from penstock.runtime.late import EXPIRED
-from penstock.runtime.prepared import to_frame
-from penstock.runtime.schemas import SchemaRegistry
-from penstock.runtime.source import read_files
+from penstock.runtime.decode.known_schemas import KnownSchemas
+from penstock.runtime.decode.schemas import SchemaRegistry
+from penstock.runtime.delta.files import conform, write_arrow
+from penstock.runtime.delta.source import read_files
+from penstock.runtime.fates import late as late_lines
+from penstock.runtime.fates import quarantine
+from penstock.runtime.fates.late import EXPIRED
+from penstock.runtime.kinds.batch import decoded_input, recompute
+from penstock.runtime.kinds.prepared import to_frame
 from penstock.runtime.times import moment
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import duckdb
 from penstock.location import Location, copies
 from penstock.model.definition import Table
 from penstock.model.windows import Timed
+from penstock.runtime.delta.relate import quoted
+from penstock.runtime.delta.swap import files_at
+from penstock.runtime.delta.writer import live_path, revision_path
 from penstock.runtime.registry import Revision
-from penstock.runtime.relate import quoted
-from penstock.runtime.swap import files_at
-from penstock.runtime.writer import live_path, revision_path
 
 __all__ = ["made_from"]
 

@@ -6,7 +6,7 @@ files, by Spark, that is many times faster than following commit by commit.
 **How it works.** The inputs are pinned to a version each. A timed table is cut by event time into
 pieces of some millions of input rows; any other kind is one piece. Each piece is computed by the
 same ``recompute`` that parity tests hold equal to the stream, written to the candidate's folder
-and noted in its workshop (``runtime/history.py``), from where the writer takes it over.
+and noted in its workshop (``runtime/kinds/history.py``), from where the writer takes it over.
 
 **What it does not do.** Quarantine: a row that breaks the transform fails the build, and the
 candidate then follows its input from the beginning instead, which isolates such rows. Tables that
@@ -29,18 +29,18 @@ from penstock.location import Location, copies, delta_table
 from penstock.model.definition import Table
 from penstock.model.kinds import Group, Latest, Totals
 from penstock.model.windows import Session, Timed, Window
-from penstock.runtime.batch import recompute
-from penstock.runtime.change import Change
-from penstock.runtime.delta_log import Action, DeltaLog
-from penstock.runtime.files import conform, spark_files, write_arrow
-from penstock.runtime.geometry import Geometry, geometry_of, times_of
-from penstock.runtime.history import Piece, Recipe, Workshop
-from penstock.runtime.outcomes import SCHEMA as OUTCOMES
-from penstock.runtime.outcomes import Outcome
+from penstock.runtime.delta.change import Change
+from penstock.runtime.delta.files import conform, spark_files, write_arrow
+from penstock.runtime.delta.log import Action, DeltaLog
+from penstock.runtime.delta.upsert import Buckets
+from penstock.runtime.fates.outcomes import SCHEMA as OUTCOMES
+from penstock.runtime.fates.outcomes import Outcome
+from penstock.runtime.kinds.batch import recompute
+from penstock.runtime.kinds.geometry import Geometry, geometry_of, times_of
+from penstock.runtime.kinds.history import Piece, Recipe, Workshop
+from penstock.runtime.kinds.windows import assign_windows
 from penstock.runtime.staging import How
 from penstock.runtime.times import moment, parse_stamp
-from penstock.runtime.upsert import Buckets
-from penstock.runtime.windows import assign_windows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

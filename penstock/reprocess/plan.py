@@ -21,12 +21,12 @@ from penstock.model.catalog import Catalog
 from penstock.model.names import TableName
 from penstock.reprocess.comparison import column_diff
 from penstock.reprocess.history import how_built
-from penstock.runtime.analysis import Analysed, analyse, analysed_bundle
-from penstock.runtime.bundle import Bundle, tree_address
-from penstock.runtime.register import fingerprint_of
+from penstock.runtime.code.bundle import Bundle, tree_address
+from penstock.runtime.declared.analysis import Analysed, analyse, analysed_bundle
+from penstock.runtime.declared.register import fingerprint_of
+from penstock.runtime.delta.writer import live_path, revision_path
 from penstock.runtime.registry import Registry, Revision, State
 from penstock.runtime.staging import How
-from penstock.runtime.writer import live_path, revision_path
 from penstock.settings import Settings
 
 if TYPE_CHECKING:

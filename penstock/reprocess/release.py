@@ -1,7 +1,8 @@
 """Releases: what was staged together is compared, promoted, taken back and retired together.
 
 The gates stand here. The work itself is done by the supervisor, which holds the tables' leases
-(``runtime/operate.py``); a release whose promotion was interrupted is finished by asking again.
+(``runtime/supervise/operate.py``); a release whose promotion was interrupted is finished by asking
+again.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from penstock.reprocess.report import render
 from penstock.reprocess.status import statuses
 from penstock.runtime.registry import Registry, Revision, State
 from penstock.runtime.staging import Candidate, Promotion, Staging
+from penstock.runtime.supervise.ends import referenced
 from penstock.settings import Settings
 
 __all__ = ["Ask", "NotWithin", "Releases"]
@@ -129,7 +131,8 @@ class Releases:
         keep_warm: dt.timedelta | None,
     ) -> dict[str, Any]:
         """Let the live tables of a release show its candidates, if nothing speaks against it."""
-        undecided = self._unfinished(table) or self._again(table, why)
+        keep = None if keep_warm is None else keep_warm.total_seconds()
+        undecided = self._unfinished(table, keep) or self._again(table, why)
         if undecided is not None:
             return undecided
         candidates = self.staged(table)
@@ -153,7 +156,6 @@ class Releases:
             self._require_quality(wanted, verdict, page)
         reason = why if accept is None else f"{why} (differences accepted: {accept})"
         reason += f" (failed checks accepted: {accept_quality})" if accept_quality else ""
-        keep = None if keep_warm is None else keep_warm.total_seconds()
         report = str(Path(page).relative_to(self.settings.home))  # a log outlives where home is
         decided = {"verb": "promote", "release": release, "why": reason, "report": report}
         return self._swap(wanted, verdict["live"], {**decided, "keep_warm_seconds": keep})
@@ -198,20 +200,38 @@ class Releases:
                 remedy="Run `penstock compare` again.",
             )
 
-    def _unfinished(self, table: str | None) -> dict[str, Any] | None:
-        """A release that was promoted in part: finishing it needs no new decision."""
-        left = self.staging.candidates()
-        for last in self.staging.promotions(most=20):
-            rest = [c for c in left if c.release == last.release]
-            if last.verb != "promote" or not rest:
+    def _unfinished(self, table: str | None, keep: float | None) -> dict[str, Any] | None:
+        """A release that was promoted in part: finishing it needs no new decision.
+
+        Not if a part was taken back or replaced since, nor if the rest was compared anew: then the
+        gates decide about the rest.
+        """
+        left, live = self.staging.candidates(), self._live()
+        for release in dict.fromkeys(c.release for c in left):
+            rest = {c.table for c in left if c.release == release}
+            done = self._newest_swaps(release)
+            if not done or (table is not None and table not in rest | done.keys()):
                 continue
-            if table is not None and table not in {last.table, *(c.table for c in rest)}:
+            stands = all(
+                p.verb == "promote" and live[p.table].revision == p.revision for p in done.values()
+            )
+            _, verdict = self.staging.comparison(release) or ("", {"candidates": {}})
+            if not stands or not verdict["candidates"].keys() >= rest | done.keys():
                 continue
-            _, verdict = self.staging.comparison(last.release) or ("", {})
             wanted = {name: verdict["candidates"][name] for name in verdict["order"]}
-            decided = {"verb": "promote", "release": last.release, "report": last.report}
-            return self._swap(wanted, verdict["live"], {**decided, "why": last.why})
+            last = next(iter(done.values()))
+            decided = {"verb": "promote", "release": release, "report": last.report}
+            again = {"why": last.why, "keep_warm_seconds": keep}
+            return self._swap(wanted, verdict["live"], {**decided, **again})
         return None
+
+    def _newest_swaps(self, release: str) -> dict[str, Promotion]:
+        """The newest swap of each table that a release has moved, the latest first."""
+        found: dict[str, Promotion] = {}
+        for one in self.staging.promotions():
+            if one.release == release and one.verb != "repair":
+                found.setdefault(one.table, one)
+        return found
 
     def _again(self, table: str | None, why: str) -> dict[str, Any] | None:
         """What was rolled back and is wanted after all, or was not swapped to its end."""
@@ -221,6 +241,10 @@ class Releases:
         newest = self._newest_of_release(table)
         if any(one.verb == "rollback" for one in newest):
             return self._undo(newest, "rollback", "promote", why)
+        return self._finished(newest, why)
+
+    def _finished(self, newest: Sequence[Promotion], why: str) -> dict[str, Any] | None:
+        """Swap what lies beside tables that were swapped; None if nothing of that was left."""
         live = self._live()
         if not newest or any(live[p.table].revision != p.revision for p in newest):
             return None
@@ -230,7 +254,7 @@ class Releases:
         told = self._swap(
             {p.table: p.revision for p in newest},
             {p.table: p.replaced for p in newest},
-            {"verb": "promote", "release": newest[0].release, "why": why, "report": ""},
+            {"verb": newest[0].verb, "release": newest[0].release, "why": why, "report": ""},
         )
         return told if any(t["beside"] or "version" in t for t in told["tables"]) else None
 
@@ -253,6 +277,10 @@ class Releases:
         if not newest:
             raise UsageError("nothing was promoted yet.", remedy="See `penstock releases`.")
         if all(one.verb == "rollback" for one in newest):
+            left = any(referenced(self.settings, one.table, one.replaced) for one in newest)
+            told = self._finished(newest, why) if left else None
+            if told is not None:
+                return told
             raise UsageError(
                 f"{newest[0].table} was rolled back at {newest[0].at}, by {newest[0].who}.",
                 remedy="To take that back: `penstock promote`.",
@@ -293,10 +321,7 @@ class Releases:
         last = next((p for p in every if table is None or p.table == table), None)
         if last is None:
             return []
-        mine: dict[str, Promotion] = {}
-        for one in every:
-            if one.release == last.release and one.table not in mine:
-                mine[one.table] = one
+        mine = self._newest_swaps(last.release)
         live = self._live()
         reads = {name: set(live[name].inputs) & set(mine) for name in mine if name in live}
         return [mine[name] for name in TopologicalSorter(reads).static_order()]
@@ -326,6 +351,20 @@ class Releases:
                 )
             chosen.append(one)
             edge += [r for r in readers if r not in chosen]
+        self._require_unshown(chosen)
         for one in reversed(chosen):
             self.staging.move(one.table, one.revision, to=State.RETIRED)
         return [{"table": r.table, "revision": r.revision} for r in chosen]
+
+    def _require_unshown(self, revisions: Sequence[Revision]) -> None:
+        """No live log shows them, whatever the registry says: it would stand still."""
+        for one in revisions:
+            if referenced(self.settings, one.table, one.revision):
+                last = next(iter(self.staging.promotions(one.table, 1)), None)
+                back = last is not None and last.verb == "rollback"
+                verb = "rollback" if back else "promote"
+                raise UsageError(
+                    f"live still shows files of {one.table}@{one.revision}: a swap of the table, "
+                    "or of what lies beside it, did not come to its end.",
+                    remedy=f"Finish it first: `penstock {verb} {one.table} --why '...'`.",
+                )

@@ -25,16 +25,16 @@ from penstock.reprocess.history import HistoryBuilder, Pinned, Progress, how_bui
 from penstock.reprocess.plan import selection
 from penstock.reprocess.status import Status, statuses
 from penstock.runtime import heartbeat
-from penstock.runtime.analysis import Analysed, analysed_bundle
-from penstock.runtime.build import arrow_fields
-from penstock.runtime.bundle import Bundle, store_bundle
-from penstock.runtime.compute import BROKEN_TRANSFORM
-from penstock.runtime.history import Workshop
-from penstock.runtime.register import declared_of, fingerprint_of
+from penstock.runtime.code.bundle import Bundle, store_bundle
+from penstock.runtime.declared.analysis import Analysed, analysed_bundle
+from penstock.runtime.declared.register import declared_of, fingerprint_of
+from penstock.runtime.delta.writer import revision_path
+from penstock.runtime.kinds.build import arrow_fields
+from penstock.runtime.kinds.compute import BROKEN_TRANSFORM
+from penstock.runtime.kinds.history import Workshop
 from penstock.runtime.registry import Registry, Revision, State
 from penstock.runtime.staging import Build, Candidate, How, Staging
 from penstock.runtime.times import EPOCH, moment
-from penstock.runtime.writer import revision_path
 from penstock.settings import Settings
 
 if TYPE_CHECKING:

@@ -6,14 +6,10 @@ Nothing here imports Spark: DAGs and the CLI read it too.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import pg8000.native
-
-from penstock.errors import NotRunning
+from penstock.database import Database
 from penstock.runtime.beats import Heartbeat, together
 from penstock.settings import Settings
 
@@ -153,73 +149,18 @@ class Task:
     result: dict[str, Any] | None = None
 
 
-class Registry:
-    """One connection to the registry database; reconnects when the server was away."""
+class Registry(Database):
+    """The registry database."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._connection: pg8000.native.Connection | None = None
-
-    # --- plumbing -------------------------------------------------------------------------
-    def _connect(self) -> pg8000.native.Connection:
-        if self._connection is None:
-            try:
-                self._connection = pg8000.native.Connection(
-                    "penstock",
-                    host=self._settings.host("postgres"),
-                    port=self._settings.port("postgres"),
-                    database="penstock",
-                    password=self._settings.secret("postgres-penstock"),
-                    timeout=10,
-                )
-            except (pg8000.native.InterfaceError, pg8000.native.DatabaseError, OSError) as error:
-                # DatabaseError too: a server that starts, recovers or stops refuses in words.
-                raise NotRunning(
-                    "the registry database does not answer.", remedy="Start it: `penstock up`."
-                ) from error
-        return self._connection
-
-    def run(self, sql: str, **values: Any) -> list[Any]:
-        connection = self._connect()
-        try:
-            return connection.run(sql, **values) or []
-        except (pg8000.native.InterfaceError, OSError) as error:
-            self.close()
-            raise NotRunning(
-                "the registry database went away.", remedy="Look at `penstock status`."
-            ) from error
-        except pg8000.native.DatabaseError as error:
-            if _code(error)[:2] in ("57", "53"):  # stopping, or out of connections
-                self.close()
-                raise NotRunning(
-                    "the registry database went away.", remedy="Look at `penstock status`."
-                ) from error
-            with self._quiet():
-                connection.run("rollback")
-            raise
-
-    @contextmanager
-    def _quiet(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception:
-            self.close()
-
-    def close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            try:
-                connection.close()
-            except Exception:
-                return
+        super().__init__(settings, "penstock", "the registry database")
 
     def create(self) -> None:
         """Make the tables; safe to call by several at once."""
-        self.run("begin")
-        self.run("select pg_advisory_xact_lock(7081)")
-        for statement in filter(str.strip, _SCHEMA.split(";")):
-            self.run(statement)
-        self.run("commit")
+        with self.transaction():
+            self.run("select pg_advisory_xact_lock(7081)")
+            for statement in filter(str.strip, _SCHEMA.split(";")):
+                self.run(statement)
 
     # --- revisions ------------------------------------------------------------------------
     def revisions(self, *, states: tuple[str, ...] = State.FED) -> list[Revision]:
@@ -370,9 +311,3 @@ class Registry:
             result=json.dumps(result, default=str),
             task=task,
         )
-
-
-def _code(error: pg8000.native.DatabaseError) -> str:
-    """The SQLSTATE of a server's complaint."""
-    told = error.args[0] if error.args else {}
-    return str(told.get("C", "")) if isinstance(told, dict) else ""

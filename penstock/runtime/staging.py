@@ -87,6 +87,7 @@ class Staging:
 
     def __init__(self, registry: Registry) -> None:
         self._run = registry.run
+        self._transaction = registry.transaction
 
     # --- candidates -----------------------------------------------------------------------
     def candidates(self, release: str | None = None) -> list[Candidate]:
@@ -101,16 +102,11 @@ class Staging:
 
     def add(self, staged: Sequence[tuple[Revision, Candidate]]) -> None:
         """Stage revisions together: all of them, or none because one table has another already."""
-        self._run("begin")
-        self._run("lock table revision in share row exclusive mode")
-        try:
+        with self._transaction():
+            self._run("lock table revision in share row exclusive mode")
             for revision, candidate in staged:
                 self._refuse_second(revision)
                 self._add(revision, candidate)
-        except BaseException:
-            self._run("rollback")
-            raise
-        self._run("commit")
 
     def _refuse_second(self, revision: Revision) -> None:
         others = self._run(
@@ -189,8 +185,7 @@ class Staging:
     # --- revisions change their state -------------------------------------------------------
     def promoted(self, done: Promotion, keep_warm_seconds: float | None) -> None:
         """The live table shows another revision now: say so, and keep the other one warm."""
-        self._run("begin")
-        try:
+        with self._transaction():
             self._run(
                 "update revision set state = 'warm', warm_until = case when "
                 "cast(:keep as float8) is null then null else now() + make_interval(secs => :keep) "
@@ -219,10 +214,6 @@ class Staging:
                 why=done.why,
                 report=done.report,
             )
-        except BaseException:
-            self._run("rollback")
-            raise
-        self._run("commit")
 
     def promotions(self, table: str | None = None, most: int = 100) -> list[Promotion]:
         """Swaps, the newest first."""

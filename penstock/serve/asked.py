@@ -19,7 +19,7 @@ from penstock.errors import UsageError
 from penstock.serve.live_log import Bounds, LiveFile, LogState
 from penstock.serve.shape import Shape
 from penstock.serve.snapshot import Column, identifier
-from penstock.serve.values import as_text, parse
+from penstock.serve.values import as_text, parse, require_plain
 
 __all__ = ["MOST_ROWS", "PLACES", "Ask", "Cursor", "Plan", "plan"]
 
@@ -260,6 +260,7 @@ def _keys(ask: Ask, shape: Shape) -> Iterable[_Condition]:
 
 
 def _range(ask: Ask, column: Column) -> _Condition:
+    require_plain(column)  # also where no bound is said: the next page's cursor would say one
     low, high = (None if t is None else parse(column, t) for t in (ask.start, ask.end))
     if low is not None and high is not None and not low < high:
         raise UsageError(

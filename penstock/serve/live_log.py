@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import QueryRefused
-from penstock.runtime.log_files import LogFiles, checkpoint_file, commit_file
+from penstock.runtime.delta.log_files import LogFiles, checkpoint_file, commit_file
 from penstock.serve.snapshot import Column, columns_of, local_path, refuse_features
 from penstock.serve.values import bound
 

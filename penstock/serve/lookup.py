@@ -32,10 +32,11 @@ from penstock.errors import ServiceFailed, UsageError
 from penstock.serve import sandbox
 from penstock.serve.asked import PLACES, Ask, Cursor, Plan, plan
 from penstock.serve.catalog import Catalog, TableRef, UnknownTable
-from penstock.serve.limits import MEMORY, gone, patience, require_narrow
+from penstock.serve.limits import MEMORY, Gone, gone, patience, require_narrow
 from penstock.serve.live_log import LiveFile, LiveLog, LogState
 from penstock.serve.shape import Entry, Manifest, Shape, shape_of
 from penstock.serve.snapshot import (
+    CleanedUp,
     Column,
     Part,
     file_lists,
@@ -130,7 +131,10 @@ class Reader:
     def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A connection nobody else uses now: they share the database and its limits."""
         database = self._database
-        cursor = self._idle.pop() if self._idle else database.cursor()
+        try:
+            cursor = self._idle.pop()
+        except IndexError:  # asked for, not looked for: another thread may take the last one
+            cursor = database.cursor()
         try:
             yield cursor
         except (duckdb.InternalException, duckdb.FatalException) as error:
@@ -226,13 +230,20 @@ class Reader:
             state = log.newest()
         else:
             # Which version a moment means is decided where `penstock query` decides it.
-            version = open_snapshot(catalog, ref).version
+            version = self._version_of(catalog, ref)
             state = self._older(log, self._folder(catalog, ref), version)
             if state is None:
                 raise gone(ref.label, version)
         if state is None:
             raise catalog.no_data(ref)
         return state
+
+    @staticmethod
+    def _version_of(catalog: Catalog, ref: TableRef) -> int:
+        try:
+            return open_snapshot(catalog, ref).version
+        except CleanedUp as error:
+            raise Gone(error.message, remedy=error.remedy) from None
 
     def _older(self, log: LiveLog, folder: Path, version: int) -> LogState | None:
         with self._lock:

@@ -28,10 +28,11 @@ from urllib.parse import unquote
 from penstock.bucket import Bucket
 from penstock.errors import PenstockError, QueryRefused, UsageError
 from penstock.location import Location, bucket_of, delta_table, near
-from penstock.runtime.log_files import LogFiles
+from penstock.runtime.delta.log_files import LogFiles
 from penstock.serve.catalog import Catalog, TableRef
 
 __all__ = [
+    "CleanedUp",
     "Column",
     "Part",
     "Snapshot",
@@ -103,12 +104,16 @@ class Snapshot:
         return [file for part in self.parts for file in part.here()]
 
 
+class CleanedUp(UsageError):
+    """A version, or the one of a moment, that is not in the log any more."""
+
+
 # --- opening ------------------------------------------------------------------------------
 def open_snapshot(catalog: Catalog, ref: TableRef) -> Snapshot:
     """Read the log once and pin the version that was newest (or the one ``ref`` asks for).
 
     Raises:
-        UsageError: the table is declared but has no data.
+        UsageError: the table is declared but has no data, or not that version.
         QueryRefused: the table uses a Delta feature this reader would misread.
     """
     from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -138,11 +143,19 @@ def _require_kept(ref: TableRef, folder: Location) -> None:
     """Delta readers answer with the oldest version they have when asked for an older time.
 
     Raises:
-        UsageError: the version or the time asked for is gone from the log.
+        CleanedUp: the version or the time asked for is gone from the log.
+        UsageError: the version is yet to come.
     """
     if ref.version is None and ref.time is None:
         return
     log = LogFiles.listed(folder)
+    newest = max(log.newest, *log.checkpoints, -1)
+    if ref.version is not None and ref.version > newest:
+        # Before it is opened: delta-rs would look for each commit up to that number.
+        raise UsageError(
+            f"{ref.label} has no version {ref.version}.",
+            remedy=f"Its newest version is {newest}; how far back it goes is in docs/reading.md.",
+        )
     oldest = log.start
     since = log.commits.get(oldest, 0.0)
     gone = ref.version is not None and ref.version < oldest
@@ -150,7 +163,7 @@ def _require_kept(ref: TableRef, folder: Location) -> None:
         gone = ref.time.timestamp() < since
     if gone:
         when = datetime.fromtimestamp(since, UTC).isoformat(timespec="seconds")
-        raise UsageError(
+        raise CleanedUp(
             f"{ref.label} goes back to version {oldest} of {when}; what was before is cleaned up.",
             remedy="How long versions are kept is the table's retention: docs/maintenance.md.",
         )

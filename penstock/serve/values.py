@@ -24,7 +24,7 @@ from penstock.errors import UsageError
 from penstock.serve.render import plain
 from penstock.serve.snapshot import Column
 
-__all__ = ["NULL", "as_text", "bound", "is_time", "parse"]
+__all__ = ["NULL", "as_text", "bound", "is_time", "parse", "require_plain"]
 
 NULL = "\\N"
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64}
@@ -59,6 +59,11 @@ def parse(column: Column, text: str) -> Any:
             f"{shown!a} is no {_word(column)}, which {column.name} is.",
             remedy=f"Write {column.name} as {_form(column)}; NULL is {NULL}.",
         ) from None
+
+
+def require_plain(column: Column) -> None:
+    """Raise UsageError for a column whose values no cursor could name: structs, lists, maps."""
+    _reader(column)
 
 
 def _reader(column: Column) -> Callable[[str], Any]:

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from penstock.location import Location, delta_table
 from penstock.model.stream import Stream
-from penstock.runtime.bronze import BronzeWriter, bronze_schema
-from penstock.runtime.change import Change
-from penstock.runtime.files import removal, write_arrow, write_changes
-from penstock.runtime.relate import minus
-from penstock.runtime.writer import RevisionWriter
+from penstock.runtime.delta.change import Change
+from penstock.runtime.delta.files import removal, write_arrow, write_changes
+from penstock.runtime.delta.relate import minus
+from penstock.runtime.delta.writer import RevisionWriter
+from penstock.runtime.ingest.bronze import BronzeWriter, bronze_schema
 
 __all__ = ["FedStream", "FedTable"]
 

@@ -14,18 +14,18 @@ from penstock.model.definition import Table
 from penstock.model.names import TableName
 from penstock.model.stream import Stream
 from penstock.model.windows import Timed, Window
-from penstock.runtime import late as late_lines
-from penstock.runtime import outcomes, quarantine, quarantined
-from penstock.runtime.batch import decoded_input, recompute
-from penstock.runtime.build import arrow_schema, empty_inputs, follower, output_frame
-from penstock.runtime.files import conform
-from penstock.runtime.follow import Follower, Input, TableContext
-from penstock.runtime.history import adopt_history
-from penstock.runtime.prepared import to_frame
-from penstock.runtime.quarantine import sound
+from penstock.runtime.delta.files import conform
+from penstock.runtime.delta.writer import RevisionWriter, live_path, revision_path
+from penstock.runtime.fates import late as late_lines
+from penstock.runtime.fates import outcomes, quarantine, quarantined
+from penstock.runtime.fates.quarantine import sound
+from penstock.runtime.kinds.batch import decoded_input, recompute
+from penstock.runtime.kinds.build import arrow_schema, empty_inputs, follower, output_frame
+from penstock.runtime.kinds.follow import Follower, Input, TableContext
+from penstock.runtime.kinds.history import adopt_history
+from penstock.runtime.kinds.prepared import to_frame
+from penstock.runtime.mend.void import mark
 from penstock.runtime.times import NEVER
-from penstock.runtime.void import mark
-from penstock.runtime.writer import RevisionWriter, live_path, revision_path
 from penstock.testing.feeds import FedStream, FedTable
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.runtime.compact import commit_merge
-from penstock.runtime.maintain import Maintenance, Pace
+from penstock.runtime.delta.writer import RevisionWriter
 from penstock.runtime.registry import Revision, State
-from penstock.runtime.tasks import VERBS
-from penstock.runtime.writer import RevisionWriter
+from penstock.runtime.supervise.compact import commit_merge
+from penstock.runtime.supervise.tasks import VERBS
+from penstock.runtime.upkeep.maintain import Maintenance, Pace
 
 if TYPE_CHECKING:
     from penstock.testing.kit import Kit

@@ -14,7 +14,7 @@ from penstock.model import Totals, changelog, table
         "returns": "silver.returns",
     },
     kind=Totals(by=("model", "size")),
-    freshness="2 seconds",
+    freshness="5 seconds",
     owner="shop",
 )
 def inventory(shipments: DataFrame, sales: DataFrame, returns: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ from penstock.model import Group, table
     inputs={"inventory": "gold.inventory"},
     kind=Group(by=("model",)),
     keys=("model",),
-    freshness="5 seconds",
+    freshness="10 seconds",
     owner="shop",
 )
 def inventory_by_model(inventory: DataFrame) -> DataFrame:

@@ -12,7 +12,7 @@ from spark_jobs.shared import coordinates
     inputs={"clicks": CLICKS},
     kind=Rows(),
     dedupe=Dedupe(key=("click_id",), within="1 hour"),
-    freshness="1 second",
+    freshness="5 seconds",
     owner="web",
 )
 def clicks(clicks: DataFrame) -> DataFrame:

@@ -13,7 +13,7 @@ from spark_jobs.shared import coordinates
     inputs={"searches": SEARCHES},
     kind=Rows(),
     dedupe=Dedupe(key=("search_id",), within="1 hour"),
-    freshness="5 seconds",
+    freshness="10 seconds",
     owner="web",
 )
 def searches(searches: DataFrame) -> DataFrame:

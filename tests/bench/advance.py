@@ -21,13 +21,13 @@ from pathlib import Path
 import psutil
 
 from penstock.model.names import TableName
-from penstock.runtime import late, outcomes, quarantine
-from penstock.runtime.build import arrow_schema, changes, empty_inputs, follower, output_frame
-from penstock.runtime.bundle import Bundle
-from penstock.runtime.follow import Follower, Input, TableContext
-from penstock.runtime.writer import RevisionWriter
-from penstock.session import build_session
+from penstock.runtime.code.bundle import Bundle
+from penstock.runtime.delta.writer import RevisionWriter
+from penstock.runtime.fates import late, outcomes, quarantine
+from penstock.runtime.kinds.build import arrow_schema, changes, empty_inputs, follower, output_frame
+from penstock.runtime.kinds.follow import Follower, Input, TableContext
 from penstock.settings import Settings
+from penstock.spark.session import build_session
 from penstock.testing.feeds import FedStream
 from spark_jobs.demo.event import Event, Shares
 from spark_jobs.demo.sources import STREAMS, merged

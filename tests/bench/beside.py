@@ -26,11 +26,11 @@ from rebuild import PROJECT, SCHEMA, fill
 
 from penstock.model.names import TableName
 from penstock.reprocess.history import HistoryBuilder, Pinned, Progress
-from penstock.runtime.build import arrow_schema, output_frame
-from penstock.runtime.bundle import Bundle
-from penstock.runtime.writer import RevisionWriter
-from penstock.session import build_session
+from penstock.runtime.code.bundle import Bundle
+from penstock.runtime.delta.writer import RevisionWriter
+from penstock.runtime.kinds.build import arrow_schema, output_frame
 from penstock.settings import Settings
+from penstock.spark.session import build_session
 
 READINGS = TableName.parse("silver.readings")
 

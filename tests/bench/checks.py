@@ -27,14 +27,14 @@ from penstock.clients.encode import encoder
 from penstock.model.definition import Table
 from penstock.model.names import TableName
 from penstock.model.stream import Stream
-from penstock.runtime import late, outcomes, quarantine
-from penstock.runtime.build import arrow_schema, empty_inputs, follower, output_frame
-from penstock.runtime.bundle import Bundle
-from penstock.runtime.compute import BIG_BATCH_ROWS
-from penstock.runtime.follow import Input, TableContext
-from penstock.runtime.writer import RevisionWriter
-from penstock.session import build_session
+from penstock.runtime.code.bundle import Bundle
+from penstock.runtime.delta.files import BIG_BATCH_ROWS
+from penstock.runtime.delta.writer import RevisionWriter
+from penstock.runtime.fates import late, outcomes, quarantine
+from penstock.runtime.kinds.build import arrow_schema, empty_inputs, follower, output_frame
+from penstock.runtime.kinds.follow import Input, TableContext
 from penstock.settings import Settings
+from penstock.spark.session import build_session
 from penstock.testing.feeds import FedStream
 
 NAME = TableName.parse("silver.trades")

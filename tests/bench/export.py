@@ -24,9 +24,9 @@ from penstock.export.run import export_tables
 from penstock.export.targets import TARGETS, open_target
 from penstock.lineage.ledger import usage
 from penstock.model.names import TableName
-from penstock.runtime.files import write_arrow
-from penstock.runtime.swap import difference, swap
-from penstock.runtime.writer import RevisionWriter
+from penstock.runtime.delta.files import write_arrow
+from penstock.runtime.delta.swap import difference, swap
+from penstock.runtime.delta.writer import RevisionWriter
 from penstock.settings import Settings
 
 SCHEMA = pa.schema(

@@ -28,8 +28,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.names import TableName
-from penstock.runtime.files import removal, write_arrow
-from penstock.runtime.writer import RevisionWriter
+from penstock.runtime.delta.files import removal, write_arrow
+from penstock.runtime.delta.writer import RevisionWriter
 from penstock.serve.asked import Ask
 from penstock.serve.key_index import KeyIndex
 from penstock.serve.lookup import Reader

@@ -22,8 +22,8 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from penstock.model import Group, table
-from penstock.session import build_session
 from penstock.settings import Settings
+from penstock.spark.session import build_session
 from penstock.testing import Kit
 
 SCHEMA = pa.schema([("g", pa.int64()), ("member", pa.int64()), ("load", pa.int64())])

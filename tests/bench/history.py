@@ -20,8 +20,8 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from penstock.runtime.maintain import Pace
-from penstock.runtime.upkeep import checkpoint
+from penstock.runtime.delta.upkeep import checkpoint
+from penstock.runtime.upkeep.maintain import Pace
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.unit.maintain.upkept import GOLD, Upkept

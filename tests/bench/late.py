@@ -22,9 +22,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.names import TableName
-from penstock.runtime.bundle import Bundle
-from penstock.session import build_session
+from penstock.runtime.code.bundle import Bundle
 from penstock.settings import Settings
+from penstock.spark.session import build_session
 from penstock.testing import Kit
 
 PROJECT = Path(__file__).resolve().parents[2]

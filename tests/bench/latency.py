@@ -30,7 +30,7 @@ COLUMNS = ["ticker", "traded_at", "partition", "offset"]
 def produce(rate: float, seconds: float, began) -> None:
     """Send on schedule; a late sender does not move the schedule (no coordinated omission)."""
     from penstock.clients.producer import StreamProducer
-    from penstock.runtime.bundle import Bundle
+    from penstock.runtime.code.bundle import Bundle
 
     settings = Settings.load()
     streams = Bundle(settings.project, settings.jobs).catalog().streams

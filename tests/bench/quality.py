@@ -25,8 +25,8 @@ import duckdb
 import pyarrow as pa
 
 from penstock.model.names import TableName
-from penstock.runtime.files import write_arrow
-from penstock.runtime.writer import RevisionWriter
+from penstock.runtime.delta.files import write_arrow
+from penstock.runtime.delta.writer import RevisionWriter
 
 PROJECT = Path(__file__).resolve().parents[2]
 TABLE = "silver.trades"

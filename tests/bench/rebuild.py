@@ -26,13 +26,13 @@ from pyspark.sql import functions as F
 
 from penstock.model.names import TableName
 from penstock.reprocess.history import HistoryBuilder, Pinned
-from penstock.runtime.batch import recompute
-from penstock.runtime.build import arrow_schema, output_frame
-from penstock.runtime.bundle import Bundle
-from penstock.runtime.files import write_arrow
-from penstock.runtime.writer import RevisionWriter
-from penstock.session import build_session
+from penstock.runtime.code.bundle import Bundle
+from penstock.runtime.delta.files import write_arrow
+from penstock.runtime.delta.writer import RevisionWriter
+from penstock.runtime.kinds.batch import recompute
+from penstock.runtime.kinds.build import arrow_schema, output_frame
 from penstock.settings import Settings
+from penstock.spark.session import build_session
 
 PROJECT = Path(__file__).resolve().parents[2]
 STAMP = pa.timestamp("us", tz="UTC")

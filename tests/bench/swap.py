@@ -23,10 +23,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.names import TableName
-from penstock.runtime.change import Change
-from penstock.runtime.files import write_arrow
-from penstock.runtime.swap import brought_up, difference, swap
-from penstock.runtime.writer import RevisionWriter
+from penstock.runtime.delta.change import Change
+from penstock.runtime.delta.files import write_arrow
+from penstock.runtime.delta.swap import brought_up, difference, swap
+from penstock.runtime.delta.writer import RevisionWriter
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.float64()), ("w", pa.string())])
 NAME = TableName.parse("gold.swapped")

@@ -72,7 +72,7 @@ def arm(step: str) -> None:
 
 def _stage(where: str, _: str) -> None:
     from penstock.reprocess import history
-    from penstock.runtime.history import Workshop
+    from penstock.runtime.kinds.history import Workshop
     from penstock.runtime.staging import Staging
 
     {
@@ -92,7 +92,7 @@ def _operation(name: str) -> Callable[..., bool]:
 
 
 def _adopt(where: str, _: str) -> None:
-    from penstock.runtime.writer import RevisionWriter
+    from penstock.runtime.delta.writer import RevisionWriter
 
     {
         "before": lambda: before(RevisionWriter, "commit", _operation("BUILD")),
@@ -104,7 +104,7 @@ def _adopt(where: str, _: str) -> None:
 
 
 def _mirror(where: str, _: str) -> None:
-    from penstock.runtime.writer import RevisionWriter
+    from penstock.runtime.delta.writer import RevisionWriter
 
     def gold(self: Any, *args: Any) -> bool:
         return str(self.name) == "gold.stock_stats"
@@ -113,7 +113,7 @@ def _mirror(where: str, _: str) -> None:
 
 
 def _swap(where: str, verb: str) -> None:
-    from penstock.runtime import exchange, operate
+    from penstock.runtime.supervise import exchange, operate
 
     def mine(part: str) -> Callable[..., bool]:
         def test(live: Any, new: Any, change: Any, keys: Any, info: Any) -> bool:
@@ -136,16 +136,16 @@ def _swap(where: str, verb: str) -> None:
 
 
 def _backfill(where: str, _: str) -> None:
-    from penstock.runtime.writer import RevisionWriter
+    from penstock.runtime.delta.writer import RevisionWriter
 
     {"before": before, "committed": after}[where](RevisionWriter, "commit", _operation("BACKFILL"))
 
 
 def _abort(where: str, _: str) -> None:
-    from penstock.runtime import ends
+    from penstock.runtime.supervise import ends
 
     if where == "moved":
-        from penstock.runtime.world import RunningWorld
+        from penstock.runtime.supervise.world import RunningWorld
 
         before(RunningWorld, "forget")
     else:
@@ -153,7 +153,8 @@ def _abort(where: str, _: str) -> None:
 
 
 def _retire(where: str, _: str) -> None:
-    from penstock.runtime import sweep, upkeep
+    from penstock.runtime.delta import upkeep
+    from penstock.runtime.supervise import sweep
 
     sweep.KEEP_SECONDS = 0.0
     upkeep.CHORE_SECONDS = upkeep.LOOK_SECONDS = 0.5

@@ -25,8 +25,8 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.platform.stack import Stack
+from penstock.runtime.ingest.topics import KafkaTopics
 from penstock.runtime.registry import Registry
-from penstock.runtime.topics import KafkaTopics
 from tests.live import PROJECT, wait_for
 from tests.oracles import (
     Row,

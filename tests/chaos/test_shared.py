@@ -25,7 +25,7 @@ from confluent_kafka import Producer
 from trades_load import Load, check_exact, drained
 
 from penstock.platform.stack import Stack
-from penstock.runtime.delta_log import LEASE
+from penstock.runtime.delta.log import LEASE
 from penstock.runtime.kafka import client_options
 from penstock.settings import Settings
 from tests.live import PROJECT, Feed, Supervised, read, wait_for

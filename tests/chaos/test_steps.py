@@ -27,8 +27,8 @@ from penstock.platform.stack import Stack
 from penstock.reprocess.comparison import Wishes
 from penstock.reprocess.release import Releases
 from penstock.reprocess.status import statuses
+from penstock.runtime.delta.swap import files_at
 from penstock.runtime.registry import Registry
-from penstock.runtime.swap import files_at
 from tests.chaos.doomed import STEPS
 from tests.live import PROJECT, Feed, Supervised, wait_for
 from tests.readers import swaps
@@ -293,8 +293,8 @@ def _mirrored(world: World, step: str) -> None:
 
 def _backfilled(world: World, step: str) -> None:
     """Nothing is wrong with the rows, so one is taken out first."""
-    from penstock.runtime.delta_log import DeltaLog
-    from penstock.runtime.files import removal
+    from penstock.runtime.delta.files import removal
+    from penstock.runtime.delta.log import DeltaLog
 
     path = world.live / "_revisions" / world.live_revision()
     held = files_at(path, DeltaTable(str(path)).version())

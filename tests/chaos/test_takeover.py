@@ -10,7 +10,7 @@ import time
 import pytest
 from trades_load import Load, check_exact, drained
 
-from penstock.runtime.delta_log import LEASE
+from penstock.runtime.delta.log import LEASE
 from tests.live import rows_where
 
 pytestmark = [pytest.mark.platform, pytest.mark.timeout(1500)]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from penstock.runtime import analysis
-from penstock.runtime.analysis import analysed_bundle
-from penstock.runtime.bundle import store_bundle, tree_address
+import penstock
+from penstock.runtime.code.bundle import store_bundle, tree_address
+from penstock.runtime.declared import analysis
+from penstock.runtime.declared.analysis import analysed_bundle
 from tests.contract.test_fingerprint import HEAD, PLAIN
 
 pytestmark = pytest.mark.spark
@@ -82,6 +84,14 @@ def test_another_engine_works_it_out_itself(lab, monkeypatch):
     monkeypatch.setattr(analysis, "_engine", lambda: "another")
     lab.found(address)
     assert lab.planned == 2
+
+
+def test_the_engine_is_every_module_of_it(tmp_path, monkeypatch):
+    copy = shutil.copytree(Path(penstock.__file__).parent, tmp_path / "penstock")
+    monkeypatch.setattr(penstock, "__file__", str(copy / "__init__.py"))
+    before = analysis._engine.__wrapped__()
+    (copy / "model" / "kinds.py").write_text("# means something else\n")
+    assert analysis._engine.__wrapped__() != before
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"tables": {"silver.t": {}}}'])

@@ -12,8 +12,8 @@ from deltalake import DeltaTable
 
 from penstock.model import Rows, table
 from penstock.model.names import TableName
-from penstock.runtime import compute, rows
-from penstock.runtime.writer import live_path
+from penstock.runtime.delta.writer import live_path
+from penstock.runtime.kinds import compute, rows
 from penstock.testing import Kit
 
 pytestmark = pytest.mark.spark

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from penstock.model import Contract, Json, Matches, OneOf, PlausibleTime, Range, stream
 from penstock.model.contract_rows import broken_rules, event_time_of, fit
-from penstock.runtime.bronze import bronze_schema
-from penstock.runtime.decode import decode
+from penstock.runtime.decode.expression import decode
+from penstock.runtime.ingest.bronze import bronze_schema
 
 pytestmark = pytest.mark.spark
 
@@ -104,7 +104,7 @@ def _bronze(spark, values):
 
 def test_a_custom_decoder_is_part_of_what_a_stream_means(spark):
     from penstock.model import Custom
-    from penstock.runtime.fingerprint import plan_text
+    from penstock.runtime.code.fingerprint import plan_text
 
     def plan(decoder) -> str:
         contract = Contract("c", SCHEMA, format=Custom(decoder))
@@ -116,7 +116,7 @@ def test_a_custom_decoder_is_part_of_what_a_stream_means(spark):
 
 
 def test_a_batch_is_decoded_once_however_often_it_is_looked_at(spark):
-    from penstock.runtime.decode import transform_input
+    from penstock.runtime.decode.expression import transform_input
 
     contract = Contract("j", SCHEMA, RULES, format=Json())
     declared = stream("bronze.j", topic="j", contract=contract, event_time="at")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from penstock.model.names import TableName
-from penstock.runtime.analysis import analyse
-from penstock.runtime.bundle import Bundle
-from penstock.runtime.fingerprint import meaning_of_function
+from penstock.runtime.code.bundle import Bundle
+from penstock.runtime.code.fingerprint import meaning_of_function
+from penstock.runtime.declared.analysis import analyse
 
 pytestmark = pytest.mark.spark
 

@@ -12,22 +12,89 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 # room -> rooms of penstock it must not know
 FORBIDDEN = {
-    "penstock/model": ("runtime", "reprocess", "platform", "cli", "airflow", "serve", "session",
-                       "settings", "testing", "clients", "marts", "metastore"),
+    "penstock/model": (
+        "runtime",
+        "reprocess",
+        "platform",
+        "cli",
+        "airflow",
+        "serve",
+        "spark.session",
+        "settings",
+        "testing",
+        "clients",
+        "marts",
+        "metastore",
+    ),
     "penstock/runtime": ("reprocess", "platform", "cli", "airflow", "serve", "testing", "marts"),
-    "penstock/reprocess": ("platform", "cli", "airflow", "serve", "session", "testing", "marts"),
-    "penstock/quality": ("reprocess", "platform", "cli", "airflow", "session", "testing", "marts"),
-    "penstock/lineage": ("platform", "cli", "airflow", "session", "testing", "marts"),
-    "penstock/export": ("reprocess", "platform", "cli", "airflow", "session", "testing",
-                        "runtime.supervisor", "marts"),
-    "penstock/clients": ("reprocess", "platform", "cli", "airflow", "session", "testing", "marts"),
-    "penstock/publish": ("reprocess", "platform", "cli", "airflow", "session", "testing", "marts",
-                         "runtime.supervisor", "runtime.registry"),
-    "penstock/serve": ("runtime.supervisor", "platform", "cli", "airflow", "session", "marts"),
-    "penstock/platform": ("cli", "airflow", "session", "marts", "metastore"),
-    "penstock/airflow": ("cli", "platform", "session", "marts"),
+    "penstock/reprocess": (
+        "platform",
+        "cli",
+        "airflow",
+        "serve",
+        "spark.session",
+        "testing",
+        "marts",
+    ),
+    "penstock/quality": (
+        "reprocess",
+        "platform",
+        "cli",
+        "airflow",
+        "spark.session",
+        "testing",
+        "marts",
+    ),
+    "penstock/lineage": ("platform", "cli", "airflow", "spark.session", "testing", "marts"),
+    "penstock/export": (
+        "reprocess",
+        "platform",
+        "cli",
+        "airflow",
+        "spark.session",
+        "testing",
+        "runtime.supervise",
+        "marts",
+    ),
+    "penstock/clients": (
+        "reprocess",
+        "platform",
+        "cli",
+        "airflow",
+        "spark.session",
+        "testing",
+        "marts",
+    ),
+    "penstock/publish": (
+        "reprocess",
+        "platform",
+        "cli",
+        "airflow",
+        "spark.session",
+        "testing",
+        "marts",
+        "runtime.supervise",
+        "runtime.registry",
+    ),
+    "penstock/serve": ("runtime.supervise", "platform", "cli", "airflow", "spark.session", "marts"),
+    "penstock/platform": ("cli", "airflow", "spark.session", "marts", "metastore"),
+    "penstock/airflow": ("cli", "platform", "spark.session", "marts"),
     "penstock/marts": ("runtime", "reprocess", "cli", "airflow", "testing"),
-}  # fmt: skip
+}
+
+# rooms of the runtime, each knowing only those before it
+RUNTIME = (
+    "delta",
+    "code",
+    "decode",
+    "fates",
+    "ingest",
+    "kinds",
+    "declared",
+    "mend",
+    "upkeep",
+    "supervise",
+)
 
 
 def imported(path: Path) -> set[str]:
@@ -51,6 +118,22 @@ def test_rooms_know_only_what_is_below_them(room):
             for other in FORBIDDEN[room]:
                 target = f"penstock.{other}"
                 assert not f"{name}.".startswith(f"{target}."), f"{path} has {name}"
+
+
+def test_every_room_of_the_runtime_has_its_place():
+    rooms = {path.parent.name for path in (PROJECT / "penstock/runtime").glob("*/__init__.py")}
+    assert rooms == set(RUNTIME)
+
+
+@pytest.mark.parametrize("room", ["", *RUNTIME])
+def test_rooms_of_the_runtime_know_only_those_before_them(room):
+    later = RUNTIME[RUNTIME.index(room) + 1 :] if room else RUNTIME
+    here = PROJECT / "penstock/runtime" / room
+    for path in here.glob("*.py"):
+        for name in imported(path):
+            assert not name.startswith(tuple(f"penstock.runtime.{r}." for r in later)), (
+                f"{path} has {name}"
+            )
 
 
 def test_the_model_knows_no_spark_and_does_no_io():

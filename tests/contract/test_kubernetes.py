@@ -19,7 +19,6 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from penstock import cluster
 from penstock.errors import NotRunning
 from penstock.platform import compose
 from penstock.platform.airflow import Airflow
@@ -28,7 +27,8 @@ from penstock.platform.secrets import ensure_secrets, secret_names
 from penstock.platform.spec import PlatformSpec
 from penstock.platform.supervisor import Supervisor
 from penstock.settings import PORTS, Settings
-from penstock.spark_settings import SparkSettings
+from penstock.spark import cluster
+from penstock.spark.settings import SparkSettings
 from tests.cluster import MASTER, WORKER
 
 Document = dict[str, Any]

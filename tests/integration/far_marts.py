@@ -11,8 +11,8 @@ from pathlib import Path
 
 from penstock.marts.places import LAYER
 from penstock.marts.register import register_live
-from penstock.session import build_session
 from penstock.settings import Settings
+from penstock.spark.session import build_session
 
 
 def main(out: Path) -> None:

@@ -21,8 +21,8 @@ from pyspark.sql import functions as F
 
 from penstock.marts.run import Marts, at_work
 from penstock.model import table, tumbling
-from penstock.runtime.bundle import Bundle
-from penstock.runtime.swap import difference, swap
+from penstock.runtime.code.bundle import Bundle
+from penstock.runtime.delta.swap import difference, swap
 from penstock.settings import Settings
 from penstock.testing import Kit
 from tests.integration.marts_rows import CASTS, rows_of

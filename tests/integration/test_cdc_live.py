@@ -24,12 +24,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from penstock.cli.asking import ask
 from penstock.platform.postgres_admin import connect
-from penstock.runtime.audit import Audit
-from penstock.runtime.audit_rows import Report
-from penstock.runtime.connectors import Connector, source_database
+from penstock.runtime.ingest.connectors import Connector, source_database
+from penstock.runtime.ingest.slots import Ledger, look_at
+from penstock.runtime.ingest.topics import describe_topic
 from penstock.runtime.kafka import client_options
-from penstock.runtime.slots import Ledger, look_at
-from penstock.runtime.topics import describe_topic
+from penstock.runtime.mend.audit import Audit
+from penstock.runtime.mend.audit_rows import Report
 from tests.live import PROJECT, Supervised, read, started, wait_for
 
 pytestmark = pytest.mark.platform

@@ -72,7 +72,7 @@ SMALL = """
 
 
 NAMES = """
-from penstock.session import build_session
+from penstock.spark.session import build_session
 from penstock.settings import Settings
 
 session = build_session(

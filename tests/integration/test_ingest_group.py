@@ -14,9 +14,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
 
 from penstock.model.names import TableName
-from penstock.runtime import ingest
-from penstock.runtime.bronze import BronzeWriter
-from penstock.runtime.ingest_worker import IngestGroup
+from penstock.runtime.ingest import query as ingest
+from penstock.runtime.ingest.bronze import BronzeWriter
+from penstock.runtime.ingest.worker import IngestGroup
 from penstock.runtime.kafka import client_options
 from penstock.runtime.registry import Registry
 from tests.live import wait_for

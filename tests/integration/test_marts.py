@@ -278,7 +278,7 @@ def test_marts_can_be_queried_and_are_counted(seen, home):
 
 # --- another process ----------------------------------------------------------------------------
 NAMES = """
-from penstock.session import build_session
+from penstock.spark.session import build_session
 from penstock.settings import Settings
 session = build_session(Settings.load(), "names", memory="1g", quiet=True, metastore=True)
 layers = ("gold.sensor_5m", "gold.clicks_enriched", "marts.sensor_hours", "staging.stg_sensor_5m")

@@ -23,8 +23,8 @@ from deltalake import DeltaTable
 from penstock.location import Remote, delta_table, walk
 from penstock.platform.stack import Stack
 from penstock.reprocess.comparison import Expected, Wishes
-from penstock.runtime.maintain import Maintenance, Pace
 from penstock.runtime.registry import Registry
+from penstock.runtime.upkeep.maintain import Maintenance, Pace
 from penstock.serve.query import run_query
 from tests.integration.test_reprocess_flow import EDIT, FILTER, GOLD, World, _through
 from tests.live import PROJECT, wait_for

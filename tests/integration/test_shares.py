@@ -9,7 +9,7 @@ import pytest
 
 from penstock.cli.asking import _parts
 from penstock.runtime.registry import Registry, Revision
-from penstock.runtime.shares import Shares, alive_slots, spread
+from penstock.runtime.supervise.shares import Shares, alive_slots, spread
 
 pytestmark = pytest.mark.platform
 

@@ -16,11 +16,11 @@ from penstock.model.windows import Window
 from penstock.reprocess.backfill import checked_interval
 from penstock.reprocess.correction import Correction, Held
 from penstock.reprocess.history import HistoryBuilder, Pinned
-from penstock.runtime import late
-from penstock.runtime.backfill import backfill_timed
-from penstock.runtime.backfill_net import backfill_net
-from penstock.runtime.change import Change
-from penstock.runtime.quarantined import held_in
+from penstock.runtime.delta.change import Change
+from penstock.runtime.fates import late
+from penstock.runtime.fates.quarantined import held_in
+from penstock.runtime.kinds.backfill import backfill_timed
+from penstock.runtime.kinds.backfill_net import backfill_net
 from penstock.runtime.times import EPOCH
 from penstock.testing import Kit
 from tests.parity.kinds import CASES, START, event

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from penstock.runtime.store import Store
-from penstock.runtime.writer import RevisionWriter
+from penstock.runtime.delta.store import Store
+from penstock.runtime.delta.writer import RevisionWriter
 from penstock.testing import Kit
 from tests.parity.kinds import CASES, event
 from tests.parity.law import check

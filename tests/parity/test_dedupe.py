@@ -8,7 +8,7 @@ import pytest
 
 from penstock.model import Contract, Dedupe, EventTime, Range, Rows, Totals, stream, table
 from penstock.model.formats import Json
-from penstock.runtime.replay import expire, replay
+from penstock.runtime.mend.replay import expire, replay
 from penstock.testing import Kit
 
 pytestmark = pytest.mark.spark
@@ -76,7 +76,7 @@ def test_within_a_batch_the_first_counts_and_bad_rows_are_nobodys_first(spark, t
 
 
 def test_replay_brings_a_row_in_once_and_not_beside_its_copy(spark, tmp_path):
-    from penstock.runtime.contracts import DedupeMapper
+    from penstock.runtime.kinds.contracts import DedupeMapper
 
     kit = Kit(spark, tmp_path, orders, stream=ORDERS)
     kit.feed([row("a", -1), row("b", -2), row("b", 2)], at=NOON)

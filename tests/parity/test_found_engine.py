@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from penstock.errors import TransformError
 from penstock.model import Enrich, Group, Rows, Totals, hopping, session, sliding, table, tumbling
-from penstock.runtime.worker import FollowWorker, Order
+from penstock.runtime.supervise.worker import FollowWorker, Order
 from penstock.testing import Kit
 from tests.parity.kinds import CASES, DIMENSION, EVENTS, START
 from tests.parity.law import check

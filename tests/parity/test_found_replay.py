@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from penstock.model import Contract, Dedupe, EventTime, Matches, Rows, Totals, stream, table
-from penstock.runtime import rows as rows_module
-from penstock.runtime.replay import replay
+from penstock.runtime.kinds import rows as rows_module
+from penstock.runtime.mend.replay import replay
 from penstock.testing import Kit
 from tests.parity.law import check
 

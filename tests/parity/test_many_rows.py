@@ -20,7 +20,7 @@ from penstock.model import (
 )
 from penstock.model.formats import Json
 from penstock.model.names import TableName
-from penstock.runtime import contracts
+from penstock.runtime.kinds import contracts
 from penstock.testing import Kit
 from tests.oracles import samples
 from tests.oracles.wire import debezium_bytes

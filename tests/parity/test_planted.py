@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import functions as F
 
-from penstock.runtime import batch, enriched, geometry, reconcile
-from penstock.runtime import timed as timed_module
+from penstock.runtime.kinds import batch, enriched, geometry, reconcile
+from penstock.runtime.kinds import timed as timed_module
 from tests.parity.kinds import CASES
 from tests.parity.law import check, live, walk_edges
 

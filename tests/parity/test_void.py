@@ -11,11 +11,11 @@ from deltalake import DeltaTable
 
 from penstock.model import Contract, Dedupe, EventTime, Latest, Range, Rows, Totals, stream, table
 from penstock.model.formats import Json
-from penstock.runtime.bronze import BronzeWriter, bronze_schema
-from penstock.runtime.delta_log import DeltaLog
-from penstock.runtime.files import write_arrow
-from penstock.runtime.replay import replay
-from penstock.runtime.void import mark
+from penstock.runtime.delta.files import write_arrow
+from penstock.runtime.delta.log import DeltaLog
+from penstock.runtime.ingest.bronze import BronzeWriter, bronze_schema
+from penstock.runtime.mend.replay import replay
+from penstock.runtime.mend.void import mark
 from penstock.testing import Kit
 from tests.parity.law import check
 

@@ -39,12 +39,12 @@ from penstock.location import (
     write_whole,
     written,
 )
-from penstock.runtime.clean import clean, only_one
-from penstock.runtime.delta_log import LEASE, DeltaLog, read_commit
-from penstock.runtime.files import write_arrow
-from penstock.runtime.log_files import LogFiles, files_at
-from penstock.runtime.upkeep import checkpoint
-from penstock.runtime.vacuum import Kept, vacuum
+from penstock.runtime.delta.clean import clean, only_one
+from penstock.runtime.delta.files import write_arrow
+from penstock.runtime.delta.log import LEASE, DeltaLog, read_commit
+from penstock.runtime.delta.log_files import LogFiles, files_at
+from penstock.runtime.delta.upkeep import checkpoint
+from penstock.runtime.upkeep.vacuum import Kept, vacuum
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -321,7 +321,7 @@ def test_a_cleanup_that_was_cut_short_leaves_a_log_that_begins_later(
         raise OSError("the machine is gone")
 
     with monkeypatch.context() as patch:
-        patch.setattr("penstock.runtime.clean.remove_files", torn)
+        patch.setattr("penstock.runtime.delta.clean.remove_files", torn)
         with suppress(OSError):
             clean(table, 9, archive=True)
     start = LogFiles.listed(table).start

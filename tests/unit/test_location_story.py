@@ -26,13 +26,13 @@ from penstock.location import Location, copy_of, delta_table
 from penstock.model.names import TableName
 from penstock.reprocess.compare import compare_table
 from penstock.reprocess.comparison import Side, Wishes
-from penstock.runtime.change import Change
-from penstock.runtime.compact import commit_merge
-from penstock.runtime.files import write_arrow
-from penstock.runtime.maintain import Maintenance, Pace
+from penstock.runtime.delta.change import Change
+from penstock.runtime.delta.files import write_arrow
+from penstock.runtime.delta.swap import brought_up, difference, shown, swap
+from penstock.runtime.delta.writer import RevisionWriter, live_path
 from penstock.runtime.registry import Revision, State
-from penstock.runtime.swap import brought_up, difference, shown, swap
-from penstock.runtime.writer import RevisionWriter, live_path
+from penstock.runtime.supervise.compact import commit_merge
+from penstock.runtime.upkeep.maintain import Maintenance, Pace
 from penstock.serve.query import run_query
 from penstock.serve.tail import Change as Told
 from penstock.serve.tail import follow

@@ -14,11 +14,12 @@ import fastavro
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from penstock.clients import OwnPartition, RecordProducer, StreamProducer
+from penstock.clients import GroupConsumer, OwnPartition, RecordProducer, StreamProducer
 from penstock.clients.partition import murmur2_partition
 from penstock.errors import DeliveryFailed, ProducerUnusable, TransactionAborted
 from penstock.model import Contract, Json, Protobuf, stream
 from penstock.model.contract_wire import message_reader
+from tests.live import wait_for
 
 pytestmark = pytest.mark.platform
 NOW = dt.datetime(2026, 11, 18, 9, 30, 0, 123000, tzinfo=dt.UTC)
@@ -132,7 +133,7 @@ def test_what_the_broker_refuses_is_kept_and_sent_again(at, admin, make_topic, r
     entry = ConfigEntry("max.message.bytes", "10000", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     admin.incremental_alter_configs([resource])[resource].result(30)
-    assert producer.resend() == 1
+    wait_for("the broker to heed it", lambda: producer.resend() == 1, 30)
     assert list(tmp_path.iterdir()) == []
     (message,) = read_all(topic)
     assert (message.value(), message.headers()) == (big, [("h", b"1")])
@@ -209,3 +210,14 @@ def test_of_two_with_one_name_the_younger_goes_on(at, topic, read_all, group):
     with pytest.raises(ProducerUnusable), old.transaction():
         old.send(topic, b"zombie")
     assert sorted(values(read_all(topic))) == [b"old", b"young"]
+
+
+def test_what_a_fenced_producer_took_in_is_read_by_the_next(at, topic, group, send, committed):
+    send(topic, 5)
+    old = RecordProducer(at, user="app", transactional_id=group)
+    with GroupConsumer(at, group, [topic], user="app") as consumer:
+        messages = wait_for("records", consumer.consume)
+        RecordProducer(at, user="app", transactional_id=group)
+        with pytest.raises(ProducerUnusable), old.transaction(consumer):
+            consumer.done(messages)
+    assert committed(group, topic) == {}

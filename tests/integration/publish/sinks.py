@@ -17,6 +17,7 @@ class SmtpSink:
     def __init__(self) -> None:
         self.mails: list[tuple[list[str], EmailMessage]] = []
         self.deaf = False
+        self.parting = b"221 bye\r\n"
         sink = self
 
         class Talk(socketserver.StreamRequestHandler):
@@ -35,7 +36,7 @@ class SmtpSink:
                         self._take(to)
                         to = []
                     elif verb == b"QUIT":
-                        self.wfile.write(b"221 bye\r\n")
+                        self.wfile.write(sink.parting)
                         return
                     else:
                         self.wfile.write(b"250 ok\r\n")

@@ -77,9 +77,9 @@ def test_a_promote_and_its_rollback_publish_what_differs(world, declare, publish
 
 
 def test_a_candidate_publishes_nothing(at, world, declare, publish_all, oracle):
-    from penstock.runtime.change import Change
-    from penstock.runtime.files import write_arrow
-    from penstock.runtime.writer import RevisionWriter
+    from penstock.runtime.delta.change import Change
+    from penstock.runtime.delta.files import write_arrow
+    from penstock.runtime.delta.writer import RevisionWriter
     from tests.unit.export.export_world import BASE, made
 
     topic = declare()
@@ -199,7 +199,7 @@ def test_keys_that_do_not_name_a_row_are_said(at, declare):
 
 
 def test_what_is_published_is_claimed(at, world, declare, publish_all):
-    from penstock.runtime.claims import Claims
+    from penstock.runtime.upkeep.claims import Claims
 
     declare()
     publish_all()

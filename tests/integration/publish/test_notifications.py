@@ -23,10 +23,10 @@ from penstock.model import notification
 from penstock.publish.outbox import Outbox
 from penstock.publish.run import Publisher
 from penstock.publish.send import Sender
-from penstock.runtime.change import Change
-from penstock.runtime.files import removal, write_arrow, write_changes
-from penstock.runtime.swap import difference, files_at, swap
-from penstock.runtime.writer import RevisionWriter
+from penstock.runtime.delta.change import Change
+from penstock.runtime.delta.files import removal, write_arrow, write_changes
+from penstock.runtime.delta.swap import difference, files_at, swap
+from penstock.runtime.delta.writer import RevisionWriter
 from penstock.settings import NotifySettings, Settings
 
 pytestmark = pytest.mark.platform
@@ -198,6 +198,51 @@ def test_history_is_nobodys_news_whatever_becomes_of_it(here, sales, outbox, smt
     assert smtp.mails == []
 
 
+def test_history_that_passes_to_somebody_else_is_nobodys_news_either(here, sales, outbox, smtp):
+    for name in ("alice", "bob", "carol"):
+        outbox.prefer(name, f"smtp:{name}@example.com", "immediately")
+    for who in ("bob", None, "carol", "alice"):
+        sales.promote({"old": (who, 15_000)})
+        step(here)
+    assert smtp.mails == []
+
+
+def test_a_row_without_anybody_is_told_of_once_it_names_somebody(here, sales, outbox, smtp):
+    for name in ("alice", "bob"):
+        outbox.prefer(name, f"smtp:{name}@example.com", "immediately")
+    sales.set(s1=(None, 12_000))
+    step(here)
+    sales.set(s1=(None, 13_000))
+    step(here)
+    assert smtp.mails == []
+    sales.set(s1=("alice", 14_000))
+    step(here)
+    sales.set(s1=(None, 14_000))
+    step(here)
+    sales.set(s1=("bob", 14_000))
+    step(here)
+    told = [(to[0], str(mail["Subject"])) for to, mail in smtp.mails]
+    assert told == [
+        ("alice@example.com", "Sale s1"),
+        ("alice@example.com", "Withdrawn: Sale s1"),
+        ("bob@example.com", "Sale s1"),
+    ]
+
+
+def test_history_that_named_nobody_stays_history(here, outbox, smtp):
+    outbox.prefer("alice", "smtp:alice@example.com", "immediately")
+    table = SalesTable(here)
+    table.set(old=(None, 11_000))
+    told = notification(
+        "gold.big_sales", name=f"big_{uuid.uuid4().hex[:8]}", to="who", subject="S", text="T"
+    )
+    publish(here, told.describe())
+    step(here)
+    table.promote({"old": ("alice", 11_000)})
+    step(here)
+    assert smtp.mails == []
+
+
 def test_messages_are_collected_as_a_person_likes(here, sales, outbox, smtp):
     outbox.prefer("alice", "smtp:alice@example.com", "1 hour")
     sales.set(s1=("alice", 12_000))
@@ -230,7 +275,7 @@ def test_a_webhook_and_a_file(here, sales, outbox, hook):
     (letter,) = [one for one in outbox.letters() if one["recipient"] == "alice"]
     assert letter["sent_at"] is None
     assert "503" in letter["error"]
-    assert outbox.due() == [], "not at once again"
+    assert outbox.due("file") == [], "not at once again"
     hook.status = 200
     outbox.run("update letter set next_try = now()")
     step(here)
@@ -244,6 +289,14 @@ def test_a_webhook_and_a_file(here, sales, outbox, hook):
     assert file.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_character_that_postgres_cannot_keep_stops_nobody(here, sales, outbox):
+    sales.set(**{"s\0a": ("ann\0", 12_000), "s\ufffda": ("ann\ufffd", 13_000)})
+    step(here)
+    (letter,) = outbox.run("select body, recipient from letter")
+    assert letter[1] == "ann\ufffd"
+    assert {"12,000", "13,000"} <= set(letter[0].split()), "two sales are two, however written"
+
+
 def test_a_mail_server_that_is_away_is_waited_for(here, sales, outbox, smtp):
     outbox.prefer("alice", "smtp:alice@example.com", "immediately")
     smtp.deaf = True
@@ -253,6 +306,34 @@ def test_a_mail_server_that_is_away_is_waited_for(here, sales, outbox, smtp):
     outbox.run("update letter set next_try = now()")
     step(here)
     assert len(smtp.mails) == 1
+
+
+def test_a_correction_never_comes_before_what_it_corrects(here, sales, outbox, hook):
+    outbox.prefer("alice", f"webhook:{hook.address}", "immediately")
+    hook.status = 503
+    sales.set(s1=("alice", 12_000))
+    step(here)
+    hook.status = 200
+    sales.set(s1=("alice", 13_000), s2=("bob", 14_000))
+    step(here)
+    assert hook.posts == [], "the first waits to be tried again, and the second for the first"
+    assert [one["recipient"] for one in outbox.letters() if one["sent_at"]] == ["bob"]
+    outbox.run("update letter set next_try = now()")
+    step(here)
+    subjects = [body["subject"] for _, body in hook.posts]
+    assert subjects == ["Sale s1", "Correction: Sale s1"]
+
+
+def test_an_address_that_is_mended_helps_at_once(here, sales, outbox, hook):
+    outbox.prefer("alice", "webhook:http://127.0.0.1:1/", "immediately")
+    sales.set(s1=("alice", 12_000))
+    step(here)
+    assert hook.posts == []
+    outbox.prefer("alice", f"webhook:{hook.address}", "immediately")
+    step(here)
+    assert [body["subject"] for _, body in hook.posts] == ["Sale s1"]
+    (letter,) = outbox.letters()
+    assert letter["address"] == f"webhook:{hook.address}", "where it went"
 
 
 def die_before_marking(settings: Settings) -> None:

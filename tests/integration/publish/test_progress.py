@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
-from penstock.runtime import progress
+from penstock.runtime.ingest import progress
+from penstock.runtime.ingest.progress import Progress
 from penstock.runtime.kafka import client_options
-from penstock.runtime.progress import Progress
 
 pytestmark = pytest.mark.platform
 

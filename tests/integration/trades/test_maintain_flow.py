@@ -12,8 +12,8 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.cli.asking import ask
-from penstock.runtime.maintain import Maintenance, Pace
 from penstock.runtime.registry import Registry
+from penstock.runtime.upkeep.maintain import Maintenance, Pace
 from penstock.settings import Settings
 from tests.live import PROJECT, Feed, Supervised, read, wait_for
 
@@ -95,7 +95,7 @@ def test_the_command_says_what_it_did(running: Supervised):
     assert told.returncode == 0, told.stderr
     result = json.loads(told.stdout)
     assert {one["table"] for one in result["tables"]} == set(TABLES)
-    assert set(result["revisions"]) == {"retired", "dropped", "warm"}
+    assert set(result["revisions"]) == {"retired", "dropped", "kept", "warm"}
     wrong = _run([*asked[:4], "gold.nothing"], env)
     assert (wrong.returncode, "no table gold.nothing" in wrong.stderr) == (2, True)
 

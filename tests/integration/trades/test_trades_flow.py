@@ -11,7 +11,7 @@ from decimal import Decimal
 import pytest
 from deltalake import DeltaTable
 
-from penstock.runtime.schemas import SchemaRegistry
+from penstock.runtime.decode.schemas import SchemaRegistry
 from tests.live import Feed, read, rows_where, wait_for
 
 ONE = Decimal("1.0000")

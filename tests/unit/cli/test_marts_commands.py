@@ -14,7 +14,7 @@ from penstock.errors import EnvironmentProblem, NotRunning, UsageError
 from penstock.marts.dbt import Dbt
 from penstock.marts.places import Places
 from penstock.marts.run import one_run_at_a_time
-from penstock.runtime.analysis import analyse
+from penstock.runtime.declared.analysis import analyse
 from penstock.settings import Settings
 
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.model import Contract, stream
-from penstock.runtime.bronze import bronze_schema
-from penstock.runtime.decode import decode, transform_input
+from penstock.runtime.decode.expression import decode, transform_input
+from penstock.runtime.ingest.bronze import bronze_schema
 
 NOW = dt.datetime(2026, 11, 16, 12, tzinfo=dt.UTC)
 

@@ -12,8 +12,8 @@ import pytest
 from penstock.errors import DefinitionError, ServiceFailed
 from penstock.model import Contract, Json
 from penstock.model.contract_changes import breaking_changes
-from penstock.runtime.schemas import SchemaRegistry
-from penstock.runtime.subjects import ensure_subjects
+from penstock.runtime.decode.schemas import SchemaRegistry
+from penstock.runtime.ingest.subjects import ensure_subjects
 from tests.unit.contracts.conftest import DECIMAL, LOCAL, MICROS, declared, record
 
 

@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import functions as F
 
 from penstock.model import Json, Range
-from penstock.runtime import quarantine
-from penstock.runtime.decode import decode, transform_input
-from penstock.runtime.prepared import Prepared
+from penstock.runtime.decode.expression import decode, transform_input
+from penstock.runtime.fates import quarantine
+from penstock.runtime.kinds.prepared import Prepared
 from tests.unit.contracts.conftest import bronze_rows, declared, record
 
 pytestmark = pytest.mark.spark

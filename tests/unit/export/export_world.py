@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from penstock.model.names import TableName
-from penstock.runtime.change import Change
-from penstock.runtime.files import removal, write_arrow, write_changes
-from penstock.runtime.swap import adapted_rows, difference, files_at, swap
-from penstock.runtime.writer import RevisionWriter
+from penstock.runtime.delta.change import Change
+from penstock.runtime.delta.files import removal, write_arrow, write_changes
+from penstock.runtime.delta.swap import adapted_rows, difference, files_at, swap
+from penstock.runtime.delta.writer import RevisionWriter
 from penstock.settings import Settings
 
 START = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)

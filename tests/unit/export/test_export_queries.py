@@ -17,8 +17,8 @@ from penstock.export.clickhouse_places import session
 from penstock.export.run import export_tables
 from penstock.export.targets import open_target
 from penstock.model.names import TableName
-from penstock.runtime.files import write_arrow
-from penstock.runtime.writer import RevisionWriter
+from penstock.runtime.delta.files import write_arrow
+from penstock.runtime.delta.writer import RevisionWriter
 from penstock.settings import Settings
 
 QUERIES = sorted((Path(__file__).resolve().parents[3] / "docs" / "queries").glob("*.sql"))

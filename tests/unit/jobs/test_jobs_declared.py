@@ -31,6 +31,13 @@ def test_only_what_must_be_is_continuous(jobs):
     assert kept == CONTINUOUS
 
 
+def test_no_table_promises_more_than_those_it_reads(jobs):
+    for table in jobs.tables.values():
+        for source in table.inputs.values():
+            if source in jobs.tables:
+                assert jobs.tables[source].every <= table.every, (table.name, source)
+
+
 def test_every_stream_refuses_implausible_times(jobs):
     for stream in jobs.streams.values():
         assert "plausible_time" in {rule.name for rule in stream.contract.rules}, stream.name

@@ -16,12 +16,12 @@ import pyarrow as pa
 from penstock.lineage.revisions import Revisions
 from penstock.lineage.trace import trace
 from penstock.model.names import TableName
-from penstock.runtime import quarantine
-from penstock.runtime.bronze import BronzeWriter, bronze_schema
-from penstock.runtime.change import Change
-from penstock.runtime.delta_log import Action
-from penstock.runtime.files import removal, write_arrow, write_changes
-from penstock.runtime.writer import RevisionWriter
+from penstock.runtime.delta.change import Change
+from penstock.runtime.delta.files import removal, write_arrow, write_changes
+from penstock.runtime.delta.log import Action
+from penstock.runtime.delta.writer import RevisionWriter
+from penstock.runtime.fates import quarantine
+from penstock.runtime.ingest.bronze import BronzeWriter, bronze_schema
 from penstock.settings import Settings
 
 NOBODY = Revisions()

@@ -9,8 +9,8 @@ from lineage_world import NOBODY, at, follow
 from penstock.errors import QueryRefused, UsageError
 from penstock.lineage.tell import told
 from penstock.lineage.trace import trace
-from penstock.runtime import late, quarantine
-from penstock.runtime.files import write_arrow
+from penstock.runtime.delta.files import write_arrow
+from penstock.runtime.fates import late, quarantine
 
 
 # --- beside a table ---------------------------------------------------------------------------

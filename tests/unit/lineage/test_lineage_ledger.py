@@ -12,10 +12,10 @@ from lineage_world import EVENTS, SUMS, at
 from penstock.errors import UsageError
 from penstock.lineage.ledger import measure, usage
 from penstock.lineage.revisions import Revisions
-from penstock.runtime.change import Change
-from penstock.runtime.files import write_arrow
+from penstock.runtime.delta.change import Change
+from penstock.runtime.delta.files import write_arrow
+from penstock.runtime.delta.swap import swap
 from penstock.runtime.registry import Revision
-from penstock.runtime.swap import swap
 
 NOBODY = Revisions()
 

@@ -10,10 +10,10 @@ from lineage_world import World, at
 from penstock.lineage.commits import History
 from penstock.lineage.revisions import Revisions
 from penstock.lineage.trace import trace
-from penstock.runtime.compact import commit_merge
-from penstock.runtime.log_files import LogFiles, files_at
-from penstock.runtime.maintain import Maintenance, Pace
+from penstock.runtime.delta.log_files import LogFiles, files_at
 from penstock.runtime.registry import Revision, State
+from penstock.runtime.supervise.compact import commit_merge
+from penstock.runtime.upkeep.maintain import Maintenance, Pace
 from tests.unit.maintain.upkept import SILVER, Upkept
 
 AT_ONCE = Pace(retention=0, internal=0, min_age=0, safe_age=0, share=1.0, least=1)

@@ -11,10 +11,10 @@ from lineage_world import EVENTS, NOBODY, SUMS, TOTALS, at, entry, follow, rewri
 from penstock.lineage.revisions import Revisions
 from penstock.lineage.tell import told
 from penstock.lineage.trace import trace
-from penstock.runtime.change import Change
-from penstock.runtime.files import removal, write_arrow, write_changes
+from penstock.runtime.delta.change import Change
+from penstock.runtime.delta.files import removal, write_arrow, write_changes
+from penstock.runtime.delta.swap import swap
 from penstock.runtime.registry import Revision
-from penstock.runtime.swap import swap
 
 
 # --- rows tables ------------------------------------------------------------------------------

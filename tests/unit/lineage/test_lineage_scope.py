@@ -14,7 +14,7 @@ from lineage_world import STAMP, at
 
 from penstock.lineage.look import columns_at, sharing
 from penstock.lineage.scope import match, telling
-from penstock.runtime.delta_log import DeltaLog
+from penstock.runtime.delta.log import DeltaLog
 
 Row = dict[str, Any]
 SECOND = 1_000_000

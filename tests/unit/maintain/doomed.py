@@ -11,8 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from penstock.runtime import clean, vacuum
-from penstock.runtime.writer import RevisionWriter
+from penstock.runtime.delta import clean
+from penstock.runtime.delta.writer import RevisionWriter
+from penstock.runtime.upkeep import vacuum
 from tests.unit.maintain.upkept import Upkept
 
 STEPS = ("files-written", "committed", "before-mirror", "checkpoint", "archived", "mid-clean",

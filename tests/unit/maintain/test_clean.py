@@ -16,15 +16,16 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.errors import PenstockError
-from penstock.runtime import log_files, maintain, merge, upkeep
-from penstock.runtime.archive import Archive
-from penstock.runtime.change import Change
-from penstock.runtime.claims import Claim, Claims
-from penstock.runtime.files import removal, write_changes
-from penstock.runtime.log_files import LogFiles, files_at
-from penstock.runtime.needs import gather
+from penstock.runtime.delta import clean, log_files, upkeep
+from penstock.runtime.delta.archive import Archive
+from penstock.runtime.delta.change import Change
+from penstock.runtime.delta.files import removal, write_changes
+from penstock.runtime.delta.log_files import LogFiles, files_at
+from penstock.runtime.delta.source import new_batches, rows_at
 from penstock.runtime.registry import State
-from penstock.runtime.source import new_batches, rows_at
+from penstock.runtime.upkeep import maintain, merge
+from penstock.runtime.upkeep.claims import Claim, Claims
+from penstock.runtime.upkeep.needs import gather
 from tests.unit.maintain.doomed import STEPS
 from tests.unit.maintain.upkept import AT_ONCE, GOLD, ROWS, SILVER, Upkept, rows
 
@@ -202,6 +203,73 @@ def test_orphans_go_when_they_are_old_and_change_files_when_nobody_can_read_them
     world.gold.commit([], {SILVER: world.silver.log.version})
     world.maintain()
     assert not changed.exists()
+
+
+# --- a log that begins before what has to stay --------------------------------------------------
+FEW = replace(AT_ONCE, least=100)
+
+
+def from_the_beginning(world: Upkept) -> list[int]:
+    """What a follower finds that begins where the log does."""
+    world.silver.recent._rows.clear()
+    found = [b.change(ROWS).added["n"].to_pylist() for b in new_batches(world.silver, -1, 5)]
+    return sorted(n for some in found for n in some)
+
+
+def begins_at(world: Upkept) -> int:
+    return LogFiles.listed(world.silver.path).start
+
+
+def test_few_commits_go_all_the_same_where_a_merge_left_files(world):
+    world.maintain(FEW)  # merges
+    world.follow()
+    told = world.maintain(FEW)[SILVER]
+    assert from_the_beginning(world) == list(range(40))
+    assert (told.files_removed, len(parquet(world.live()))) == (20, 1)
+
+
+def test_few_commits_that_only_brought_rows_are_left(world):
+    told = world.maintain(replace(FEW, budget=0))[SILVER]
+    assert (told.merges, told.commits_removed, told.files_removed) == (0, 0, 0)
+    assert begins_at(world) == 0
+    assert from_the_beginning(world) == list(range(40))
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_checkpoint_that_is_near_is_begun_with_unless_files_wait(world, merged):
+    upkeep.checkpoint(world.silver.path)
+    near = world.silver.log.version
+    world.feed(40)
+    world.follow()
+    if merged:
+        world.maintain(FEW)
+        world.follow()
+    told = world.maintain(replace(AT_ONCE, budget=0))[SILVER]
+    assert begins_at(world) == (world.silver.log.version if merged else near)
+    assert from_the_beginning(world) == list(range(41))
+    assert told.files_removed == (21 if merged else 0)
+
+
+def test_a_log_that_somebody_else_is_busy_with_keeps_its_files(world):
+    world.maintain()
+    world.follow()
+    with clean.only_one(world.silver.path):
+        assert world.maintain()[SILVER].files_removed == 0
+        assert from_the_beginning(world) == list(range(40))
+    assert world.maintain()[SILVER].files_removed == 20
+
+
+def test_the_change_feed_can_be_read_from_the_first_commit_there_is(world):
+    gone = rows(*range(40))
+    cdc = write_changes(Change(gone.slice(0, 0), gone), (), world.silver.path)
+    files = files_at(world.silver.path, world.silver.log.version)
+    world.silver.commit([*(removal(f, add["size"]) for f, add in files.items()), *cdc], {})
+    world.follow()
+    world.maintain()
+    start = begins_at(world)
+    assert start == world.silver.log.version
+    feed = DeltaTable(str(world.silver.path)).load_cdf(starting_version=start).read_all()
+    assert feed.num_rows == 40
 
 
 def test_a_checkpoint_that_a_log_begins_with_outlives_upkeep(world):

@@ -12,15 +12,15 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.errors import UsageError
-from penstock.runtime import merge
-from penstock.runtime.change import Change
-from penstock.runtime.compact import commit_merge
-from penstock.runtime.delta_log import read_commit
-from penstock.runtime.files import removal, write_arrow, write_changes
-from penstock.runtime.log_files import files_at
-from penstock.runtime.merge import Closed, Merger, commits_in
-from penstock.runtime.source import new_batches
-from penstock.runtime.upsert import Heap
+from penstock.runtime.delta.change import Change
+from penstock.runtime.delta.files import removal, write_arrow, write_changes
+from penstock.runtime.delta.log import read_commit
+from penstock.runtime.delta.log_files import files_at
+from penstock.runtime.delta.source import new_batches
+from penstock.runtime.delta.upsert import Heap
+from penstock.runtime.supervise.compact import commit_merge
+from penstock.runtime.upkeep import merge
+from penstock.runtime.upkeep.merge import Closed, Merger, commits_in
 from tests.unit.maintain.upkept import ROWS, SILVER, Pace, Upkept, rows
 
 

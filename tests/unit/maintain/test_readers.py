@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from penstock.errors import UsageError
 from penstock.model.names import TableName
-from penstock.runtime.log_files import LogFiles, commit_file
+from penstock.runtime.delta.log_files import LogFiles, commit_file
 from penstock.serve.catalog import Catalog, TableRef
 from penstock.serve.snapshot import open_snapshot
 from tests.unit.maintain.upkept import AT_ONCE, SILVER, Upkept

@@ -9,15 +9,15 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from penstock.model.names import TableName
-from penstock.runtime import outcomes
-from penstock.runtime.change import Change
-from penstock.runtime.claims import Claim
-from penstock.runtime.compact import commit_merge
-from penstock.runtime.files import write_arrow
-from penstock.runtime.maintain import Maintained, Maintenance, Pace
+from penstock.runtime.delta.change import Change
+from penstock.runtime.delta.files import write_arrow
+from penstock.runtime.delta.source import new_batches
+from penstock.runtime.delta.writer import RevisionWriter, live_path
+from penstock.runtime.fates import outcomes
 from penstock.runtime.registry import Revision, State
-from penstock.runtime.source import new_batches
-from penstock.runtime.writer import RevisionWriter, live_path
+from penstock.runtime.supervise.compact import commit_merge
+from penstock.runtime.upkeep.claims import Claim
+from penstock.runtime.upkeep.maintain import Maintained, Maintenance, Pace
 
 ROWS = pa.schema([("n", pa.int64()), ("word", pa.string())])
 SILVER, GOLD = "silver.words", "gold.words"

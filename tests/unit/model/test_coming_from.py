@@ -83,7 +83,7 @@ def test_links_lead_somewhere(page):
 
 @pytest.mark.spark
 def test_what_the_pages_declare_can_be_planned(spark, jobs):
-    from penstock.runtime.analysis import analyse
+    from penstock.runtime.declared.analysis import analyse
 
     added = [item for page in sorted(_PAGES.glob("*.md")) for item in declared(page)]
     whole = beside(jobs, added)

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.model import Stream, Table
 from penstock.model.catalog import Catalog
-from penstock.runtime.bundle import Bundle
+from penstock.runtime.code.bundle import Bundle
 
 _BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 _FILE = re.compile(r"`(spark_jobs/[\w/]+\.\w+)`:\n```\w+\n(.*?)```", re.DOTALL)
@@ -106,7 +106,7 @@ def _imports_ours(line: str) -> bool:
 
 @pytest.mark.spark
 def test_what_is_documented_can_be_registered(spark, bikes, readme):
-    from penstock.runtime.analysis import analyse
+    from penstock.runtime.declared.analysis import analyse
 
     for catalog in (bikes, Bundle(readme, "spark_jobs").catalog()):
         found = analyse(spark, catalog)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
+from click.testing import CliRunner
 
-from penstock.errors import UsageError
+from penstock.cli.mirror import mirror
+from penstock.errors import ServiceFailed, UsageError
 from penstock.platform.connect import Connect
 from penstock.platform.files import write_private
+from penstock.platform.http import Answer
 from penstock.platform.mirror import connector_config, forget, other_cluster
 from penstock.platform.secrets import ensure_secrets
 from penstock.platform.spec import PlatformSpec
 from penstock.platform.stack import Stack
-from penstock.runtime.mirrors import Mirror, file_of, mirrors, origin
+from penstock.runtime.ingest.mirrors import Mirror, file_of, mirrors, origin
 from penstock.settings import Settings
 
 WEST = Mirror("west", "cluster-w", "127.0.0.1:1", "app", ("readings", "shop.orders"))
@@ -68,6 +72,56 @@ def test_connect_knows_the_passwords_of_mirrors_and_only_then(kept: Settings) ->
     forget(kept, WEST)
     assert connect.files()["secrets.properties"].count("=") == 1
     assert [name for name, _ in connect._connectors()] == ["shop"]
+
+
+def java_properties(text: str) -> dict[str, str]:
+    """As java.util.Properties reads what has only plain escapes in it."""
+    pairs = (line.split("=", 1) for line in text.splitlines())
+    return {name: re.sub(r"\\(.)", r"\1", value) for name, value in pairs}
+
+
+def jaas_value(text: str) -> str:
+    """As Kafka reads what stands between the quotes of a login."""
+    quoted = re.fullmatch(r'"((?:[^"\\]|\\.)*)"', f'"{text}"')
+    assert quoted is not None, "a quote within ends it"
+    return re.sub(r"\\(.)", r"\1", quoted[1])
+
+
+@pytest.mark.parametrize("password", ["plain", 'a"b', "a\\b", "\\", 'c\\"#!=:d', "\\n"])
+def test_any_password_reaches_the_other_cluster_as_it_is(kept: Settings, password: str) -> None:
+    write_private(kept.secrets_folder / WEST.secret, f"{password}\n")
+    connect = Stack(kept).services["connect"]
+    known = java_properties(connect.files()["secrets.properties"])
+    assert jaas_value(known[WEST.secret]) == password
+    login = connector_config(kept, replace(WEST, user='o"b'), "/s")[
+        "source.cluster.sasl.jaas.config"
+    ]
+    assert r'username="o\"b" password="${file:/s:mirror-west}"' in login
+
+
+def test_a_connector_that_is_not_dropped_is_told(kept: Settings, monkeypatch) -> None:
+    connect = Stack(kept).services["connect"]
+    assert isinstance(connect, Connect)
+    for status in (204, 404):
+        monkeypatch.setattr(connect, "_rest", lambda *_, s=status: Answer(s, None))
+        connect.drop("mirror-west")
+    for status in (0, 409, 500):
+        monkeypatch.setattr(connect, "_rest", lambda *_, s=status: Answer(s, None))
+        with pytest.raises(ServiceFailed, match="did not drop the connector mirror-west"):
+            connect.drop("mirror-west")
+
+
+def test_a_mirror_is_removed_only_when_connect_has_dropped_it(
+    kept: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_HOME", str(kept.home))
+    done: list[str] = []
+    monkeypatch.setattr(Stack, "up", lambda self, only: done.append(f"up {only[0]}"))
+    monkeypatch.setattr(Connect, "_rest", lambda *_: done.append("asked") or Answer(0, None))
+    with pytest.raises(ServiceFailed):
+        CliRunner().invoke(mirror, ["west", "--remove"], catch_exceptions=False)
+    assert done == ["up connect", "asked"], "Connect is started first: it may be down"
+    assert mirrors(kept) == [WEST], "and what it did not drop is not forgotten"
 
 
 @pytest.mark.parametrize("name", ["West", "", "we.st", "9west", "a" * 40])

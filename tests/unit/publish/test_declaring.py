@@ -10,8 +10,8 @@ import pytest
 from penstock.errors import DefinitionError, EnvironmentProblem, UsageError
 from penstock.model import Avro, Json, Publication, Xml, changelog, events, notification
 from penstock.model.catalog import Catalog
+from penstock.publish.addresses import checked_address
 from penstock.publish.declared import declared
-from penstock.publish.send import checked_address
 from penstock.settings import NotifySettings
 
 
@@ -72,7 +72,7 @@ def test_two_publications_to_one_topic_are_one_too_many():
 
 
 def test_a_module_may_hold_a_list_of_them(tmp_path):
-    from penstock.runtime.bundle import Bundle
+    from penstock.runtime.code.bundle import Bundle
 
     jobs = tmp_path / "jobs"
     jobs.mkdir()
@@ -111,7 +111,9 @@ def test_addresses(text):
 
 @pytest.mark.parametrize(
     "text", ["", "alice", "smtp:alice", "smtp:a@b\nBcc: c@d", "webhook:file:///etc/passwd",
-             "file:/etc/passwd", "webhook:ftp://a.b"]
+             "file:/etc/passwd", "webhook:ftp://a.b", "webhook:http://[::1", "webhook:http://a:b/",
+             "webhook:http://a:99999/", "webhook:http://a..b/", "webhook:http://xn--.com/",
+             "webhook:http://a b/", "webhook:https://"]
 )  # fmt: skip
 def test_what_is_no_address(text):
     with pytest.raises(UsageError):

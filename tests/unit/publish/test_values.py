@@ -7,8 +7,10 @@ import datetime as dt
 import io
 import json
 import random
+import re
 from decimal import Decimal
 
+import duckdb
 import fastavro
 import pytest
 
@@ -125,3 +127,45 @@ def test_a_stretch_ends_where_the_columns_change(settings):
     assert [c.name for c in second.columns][-1] == "p99"
     assert table.following(second.until, second.columns, 500) is None
     assert table.following(start.until, start.columns, 1).until == start.until + 1
+
+
+FAR = [
+    Column("at", "TIMESTAMP WITH TIME ZONE"),
+    Column("naive", "TIMESTAMP"),
+    Column("day", "DATE"),
+    Column("deep", 'STRUCT("m" MAP(DATE, TIMESTAMP[]))'),
+]
+
+
+@pytest.mark.parametrize(
+    "when", ["10000-01-02 03:04:05.5", "294246-02-28 23:59:59.999999", "0044-03-15 (BC) 01:02:03"]
+)
+def test_times_that_python_has_no_words_for(when):
+    """Avro holds them exactly; a row with one must not stop its topic for ever."""
+    duck = duckdb.connect()
+    duck.execute("SET TimeZone = 'UTC'")
+    at, day = f"'{when}'::TIMESTAMP", f"('{when}'::TIMESTAMP)::DATE"
+    values = duck.execute(
+        f"SELECT '{when}+00'::TIMESTAMPTZ, {at}, {day}, {{'m': MAP {{{day}: [{at}]}}}}"
+    ).fetchone()
+    micros, days = duck.execute(
+        f"SELECT epoch_us({at}), date_diff('day', DATE '1970-01-01', {day})"
+    ).fetchone()
+    row = dict(zip([c.name for c in FAR], values, strict=True))
+    assert isinstance(row["at"], str)
+    schema = avro_schema_of("far", FAR)
+    plain_schema = json.loads(re.sub(r', "logicalType": "[a-z-]+"', "", json.dumps(schema)))
+    found = read_back(plain_schema, avro_encoder(schema, 1, FAR)(row))
+    assert found == {
+        "at": micros,
+        "naive": micros,
+        "day": days,
+        "deep": {"m": [{"key": days, "value": [micros]}]},
+    }
+    assert json.loads(json_encoder()(row))["naive"] == row["naive"]
+
+
+def test_a_text_where_a_time_should_be_is_told():
+    schema = avro_schema_of("far", FAR[:1])
+    with pytest.raises(DefinitionError, match="no time that Avro could hold"):
+        avro_encoder(schema, 1, FAR[:1])({"at": "soon"})

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.model.names import TableName
-from penstock.runtime.bronze import BronzeWriter, bronze_schema
-from penstock.runtime.files import write_arrow
-from penstock.runtime.writer import RevisionWriter
+from penstock.runtime.delta.files import write_arrow
+from penstock.runtime.delta.writer import RevisionWriter
+from penstock.runtime.ingest.bronze import BronzeWriter, bronze_schema
 from penstock.settings import Settings
 from tests.oracles import logs, markets, samples, sensors, shop, trucks, visits, web
 from tests.oracles.catalogue import catalogue_rows

@@ -284,7 +284,7 @@ def test_the_command_says_which_version_and_keeps_a_history(own, typed):
     ("words", "said"),
     [
         (("gold.nobody",), "has no suite"),
-        ((TABLE, "--at", "version:99"), "not to be had"),
+        ((TABLE, "--at", "version:99"), "has no version 99"),
         ((TABLE, "--at", "yesterday"), "names nothing"),
         ((TABLE, "--at", "version:1; drop"), "names nothing"),
         (("silver.numbers/../../x",), "has no suite"),

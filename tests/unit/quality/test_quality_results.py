@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 from penstock.errors import LeaseLost
 from penstock.quality import results
 from penstock.quality.results import SCHEMA, Occasion, history, keep, newest
-from penstock.runtime.delta_log import DeltaLog, append_shared
-from penstock.runtime.files import removal, write_arrow
+from penstock.runtime.delta.files import removal, write_arrow
+from penstock.runtime.delta.log import DeltaLog, append_shared
 
 PROJECT = Path(__file__).resolve().parents[3]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from penstock.session import build_session
 from penstock.settings import Settings
+from penstock.spark.session import build_session
 from penstock.testing import Kit
 from tests.parity.law import check
 from tests.unit.reprocess.test_swap import EVENTS, Swapped, events, windows

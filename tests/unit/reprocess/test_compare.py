@@ -13,9 +13,9 @@ from penstock.model.names import TableName
 from penstock.reprocess.compare import compare_table
 from penstock.reprocess.comparison import Expected, Rollup, Side, Wishes
 from penstock.reprocess.report import render
-from penstock.runtime import late as late_lines
-from penstock.runtime.files import write_arrow
-from penstock.runtime.writer import RevisionWriter
+from penstock.runtime.delta.files import write_arrow
+from penstock.runtime.delta.writer import RevisionWriter
+from penstock.runtime.fates import late as late_lines
 
 STAMP = pa.timestamp("us", tz="UTC")
 START = dt.datetime(2026, 5, 1, tzinfo=dt.UTC)

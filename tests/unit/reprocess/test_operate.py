@@ -8,186 +8,29 @@ from __future__ import annotations
 
 import time
 import types
-from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from penstock.errors import PenstockError, UsageError
-from penstock.model.names import TableName
-from penstock.runtime import ends, exchange, late, operate, outcomes, quarantine, standing
-from penstock.runtime import swap as swapping
-from penstock.runtime.delta_log import DeltaLog
-from penstock.runtime.files import write_arrow
-from penstock.runtime.follow import TableContext
-from penstock.runtime.holds import Holds
-from penstock.runtime.registry import Revision, State
-from penstock.runtime.repair import show_again
-from penstock.runtime.swap import shown
-from penstock.runtime.worker import FollowWorker, Standstill
-from penstock.runtime.writer import RevisionWriter, live_path
-from penstock.runtime.writers import Writers
-
-ROWS = pa.schema([("k", pa.string()), ("v", pa.int64())])
-TABLE = TableName.parse("gold.x")
-FIELDS = [
-    {"name": "k", "type": "string", "nullable": True, "metadata": {}},
-    {"name": "v", "type": "long", "nullable": True, "metadata": {}},
-]
-DECLARED = {"schema": {"type": "struct", "fields": FIELDS}}
-
-
-def rows(*pairs: tuple[str, int]) -> pa.Table:
-    return pa.Table.from_pylist([{"k": k, "v": v} for k, v in pairs], ROWS)
-
-
-class Quiet:
-    """A follower that has nothing to follow."""
-
-    breach = ""
-
-    def __init__(self, context: TableContext) -> None:
-        self.context, self.writer = context, context.writer
-        self.inputs: dict = {}
-        self.positions: dict[str, int] = {}
-
-    def advance(self, until=None) -> bool:
-        return False
-
-    def stand(self) -> dict[str, int]:
-        return {}
-
-    def close(self) -> None:
-        return
-
-    def status(self) -> dict:
-        return {}
-
-
-class Book:
-    """What a registry keeps of swaps and holds, in memory."""
-
-    def __init__(self) -> None:
-        self.states: dict[str, str] = {}
-        self.done: list = []
-        self.held: dict[str, str] = {}
-        self.known: dict[str, Revision] = {}
-
-    def revisions(self, *, states=State.FED) -> list[Revision]:
-        found = [replace(self.known[r], state=state) for r, state in self.states.items()]
-        return [revision for revision in found if revision.state in states]
-
-    def holds(self) -> dict[str, str]:
-        return dict(self.held)
-
-    def promoted(self, done, keep) -> None:
-        for revision, state in self.states.items():
-            if state == State.LIVE:
-                self.states[revision] = State.WARM
-        self.states[done.revision] = State.LIVE
-        self.done.append(done)
-
-    def promotions(self, table=None, most=100) -> list:
-        return list(reversed(self.done))
-
-    def move(self, table, revision, *, to) -> None:
-        self.states[revision] = to
-
-    def forget(self, table, revision) -> None:
-        self.states.pop(revision)
-
-    @property
-    def live(self) -> str:
-        return next(r for r, state in self.states.items() if state == State.LIVE)
-
-
-class World:
-    def token_of(self, table) -> int:
-        return 1
-
-    def __init__(self, folder, book: Book) -> None:
-        self.settings = types.SimpleNamespace(warehouse=folder / "w", run=folder / "r", home=folder)
-        self.book, self.workers, self.parts = book, {}, {}
-        self.folder = folder
-
-    def add(self, revision: str, state: str, held: pa.Table) -> None:
-        def made(name, schema):
-            return RevisionWriter(
-                self.folder / "w", name, revision, schema, token=1, live=state == State.LIVE
-            )
-
-        parts = (made(TABLE, ROWS), made(TABLE.quarantine, quarantine.SCHEMA),
-                 made(TABLE.late, late.SCHEMA), made(TABLE.outcomes, outcomes.SCHEMA))  # fmt: skip
-        bad = pa.Table.from_pylist([{"row_id": revision}], quarantine.SCHEMA)
-        parts[0].companions["quarantine"] = parts[1]
-        apart = {"quarantine": write_arrow(bad, parts[1].path)}
-        parts[0].commit(write_arrow(held, parts[0].path), {"i": 1}, apart=apart)
-        self.parts[revision] = parts
-        definition = types.SimpleNamespace(keys=("k",))
-        context = TableContext(None, definition, revision, *parts, self.folder / "scratch")
-        worker = FollowWorker(
-            f"{TABLE}@{revision}", lambda: Quiet(context), lambda: None, lambda: None
-        )
-        worker.start()
-        self.workers[revision] = worker
-        self.book.known[revision] = Revision(str(TABLE), revision, state, "b", {}, DECLARED)
-        self.book.states[revision] = state
-
-    def revision(self, table, revision) -> Revision:
-        return self.book.known[revision]
-
-    def worker(self, table, revision) -> FollowWorker:
-        while self.workers[revision].state != "running":
-            time.sleep(0.01)
-        return self.workers[revision]
-
-    def running(self, table, revision) -> FollowWorker:
-        return self.worker(table, revision)
-
-    def writer(self, table, revision, part):
-        return self.parts[revision][0], ("k",)
-
-    def restart(self, table, revision) -> None:
-        return
-
-    def forget(self, table, revision) -> None:
-        self.workers[revision].ask_to_stop()
-        self.workers[revision].join()
-
-    def path(self, name: TableName = TABLE):
-        return live_path(self.settings.warehouse, name)
-
-    def rows(self) -> list[tuple]:
-        return sorted(tuple(r.values()) for r in
-                      DeltaTable(str(self.path())).to_pyarrow_table().to_pylist())  # fmt: skip
-
-    def of(self, revision: str) -> list[tuple]:
-        table = self.parts[revision][0].log.snapshot().to_pyarrow_table()
-        return sorted(tuple(r.values()) for r in table.to_pylist())
-
-    def shows(self) -> str | None:
-        return shown(DeltaTable(str(self.path())), list(self.parts))
-
-    def swap(self, to: str, replacing: str, verb: str = "promote") -> dict:
-        asked = {"to": [[str(TABLE), to]], "expected": {str(TABLE): replacing}, "verb": verb,
-                 "release": "r", "who": "me", "why": "y", "report": ""}  # fmt: skip
-        return operate._swap(self, self.book, asked)
+from penstock.runtime.delta import swap as swapping
+from penstock.runtime.delta.files import write_arrow
+from penstock.runtime.delta.log import DeltaLog
+from penstock.runtime.delta.repair import show_again
+from penstock.runtime.delta.writer import RevisionWriter, live_path
+from penstock.runtime.registry import Revision
+from penstock.runtime.staging import Candidate
+from penstock.runtime.supervise import exchange, operate, standing, tasks
+from penstock.runtime.supervise.holds import Holds
+from penstock.runtime.supervise.streams import Streams
+from penstock.runtime.supervise.worker import FollowWorker, Standstill
+from tests.unit.reprocess.operated import TABLE, made, reopened, rows, swapped_in_part
 
 
 @pytest.fixture
 def world(tmp_path, monkeypatch):
-    book = Book()
-    for module in (operate, ends):
-        monkeypatch.setattr(module, "Staging", lambda registry: book)
-        monkeypatch.setattr(module, "show_revision", lambda *a, **k: None)
-    world = World(tmp_path, book)
-    world.add("X", State.LIVE, rows(("a", 1)))
-    world.add("A", State.CANDIDATE, rows(("a", 2)))
-    world.add("W", State.WARM, rows(("a", 0)))
-    yield world
-    for worker in world.workers.values():
-        worker.ask_to_stop()
+    yield from made(tmp_path, monkeypatch)
 
 
 def test_a_swap(world):
@@ -207,40 +50,9 @@ def test_two_operators_at_once(world):
     assert world.book.live == world.shows() == "A"
 
 
-def test_what_live_shows_is_noted_even_if_the_rest_fails_and_never_deleted(world):
-    beside = world.path(TABLE.quarantine)
-    write_deltalake(str(beside), DeltaTable(str(beside)).to_pyarrow_table(), mode="append")
-    with pytest.raises(PenstockError, match="its quarantine table does not yet"):
-        world.swap("A", "X")
-    assert world.book.live == world.shows() == "A"
-    world.book.states["A"] = State.CANDIDATE  # whatever a registry may say
-    with pytest.raises(UsageError, match="not a candidate"):
-        ends.drop(world, world.book, {"revisions": [[str(TABLE), "A"]]})
-    assert world.rows() == world.of("A")
-
-
-def test_a_candidate_whose_name_was_live_once_can_be_given_up(world):
-    world.swap("A", "X")
-    world.swap("X", "A", "rollback")
-    world.book.states["A"] = State.CANDIDATE
-    ends.drop(world, world.book, {"revisions": [[str(TABLE), "A"]]})
-    assert "A" not in world.book.states
-    assert world.rows() == world.of("X")
-
-
 def test_a_crash_between_the_table_and_those_beside_it(world, monkeypatch):
-    real = exchange.swap
-
-    def dies(live, new, *rest):
-        if new.name.layer == "quarantine":
-            raise KeyboardInterrupt
-        return real(live, new, *rest)
-
-    monkeypatch.setattr(exchange, "swap", dies)
-    with pytest.raises(KeyboardInterrupt):
-        world.swap("A", "X")
-    writers = Writers(world.settings.warehouse, lambda table: 2)
-    writers.revisions = {(r.table, r.revision): r for r in world.book.revisions()}
+    swapped_in_part(world, monkeypatch)
+    writers = reopened(world)
     open_logs = {r.revision: writers.beside(r, "quarantine") for r in world.book.revisions()}
     assert open_logs["X"].live is not None, "it was never swapped: it still shows the old one"
     assert open_logs["A"].live is None
@@ -283,30 +95,94 @@ def test_a_stand_that_lapses_is_noticed(world, monkeypatch):
 
 
 def test_a_candidate_that_reads_fewer_tables_can_be_aligned():
-    class Stand:
-        def __init__(self, positions: dict[str, int]) -> None:
-            def source(at):
-                return types.SimpleNamespace(log=types.SimpleNamespace(version=at))
-
-            self.follower = types.SimpleNamespace(
-                positions=positions,
-                inputs={n: types.SimpleNamespace(name=n, source=source(v))
-                        for n, v in positions.items()},
-                advance=lambda until=None: False,
-                stand=lambda: dict(positions),
-            )  # fmt: skip
-
-        def call(self, what):
-            return what(self.follower)
-
     move = standing.Move(
         "gold.x", Revision("gold.x", "o", "live", "", {}), Revision("gold.x", "n", "c", "", {})
     )
     stands = {
-        ("gold.x", "o"): Stand({"silver.a": 5, "silver.b": 3}),
-        ("gold.x", "n"): Stand({"silver.a": 5}),
+        ("gold.x", "o"): Halt({"silver.a": 5, "silver.b": 3}, {"silver.a": 4, "silver.b": 2}),
+        ("gold.x", "n"): Halt({"silver.a": 6}, {"silver.a": 3}),
     }
-    standing._align(move, stands, {"gold.x"})
+    standing._align(move, stands)
+    assert stands["gold.x", "n"].positions == {"silver.a": 5}
+
+
+class Halt:
+    """A stand of a follower that reads as far as it is told, or to the end of its inputs."""
+
+    def __init__(self, ends: dict[str, int], positions: dict[str, int]) -> None:
+        def source(at):
+            return types.SimpleNamespace(log=types.SimpleNamespace(version=at))
+
+        def advance(until=None):
+            positions.update(until or ends)
+            return True
+
+        self.positions = positions
+        self.follower = types.SimpleNamespace(
+            positions=positions,
+            inputs={n: types.SimpleNamespace(name=n, source=source(v)) for n, v in ends.items()},
+            advance=advance,
+            stand=lambda: dict(positions),
+        )
+
+    def call(self, what):
+        return what(self.follower)
+
+
+@pytest.mark.parametrize(("old_end", "new_end"), [(9, 4), (4, 9)])
+def test_versions_of_two_revisions_of_an_input_are_not_compared(old_end, new_end):
+    """What is left of a release that went through in part: its input is no move of its own."""
+    a = [Revision("silver.a", r, "warm", "", {}) for r in ("a1", "a2")]
+    b = [Revision("gold.b", f"b{i}", "warm", "", {"silver.a": f"a{i}"}) for i in (1, 2)]
+    known = {(r.table, r.revision): r for r in (*a, *b)}
+    there = types.SimpleNamespace(revision=lambda table, revision: known[table, revision])
+    move = standing.Move("gold.b", *b)
+    pairs = standing.with_inputs(there, [move])
+    assert [(p.table, p.old.revision, p.new.revision) for p in pairs] == [
+        ("silver.a", "a1", "a2"),
+        ("gold.b", "b1", "b2"),
+    ]
+    stands = {
+        ("gold.b", "b1"): Halt({"silver.a": old_end}, {"silver.a": 1}),
+        ("gold.b", "b2"): Halt({"silver.a": new_end}, {"silver.a": 1}),
+    }
+    standing._align(move, stands)
+    assert [s.positions for s in stands.values()] == [{"silver.a": old_end}, {"silver.a": new_end}]
+
+
+def test_inputs_that_are_moves_themselves_stand_once():
+    a = [Revision("silver.a", r, "warm", "", {}) for r in ("a1", "a2")]
+    b = [Revision("gold.b", f"b{i}", "warm", "", {"silver.a": f"a{i}"}) for i in (1, 2)]
+    moves = [standing.Move("silver.a", *a), standing.Move("gold.b", *b)]
+    there = types.SimpleNamespace(
+        revision=lambda table, name: next(r for r in (*a, *b) if r.revision == name)
+    )
+    assert standing.with_inputs(there, moves) == moves
+
+
+def test_a_guard_that_trips_in_the_last_batch_stops_the_swap_before_it_begins(world, monkeypatch):
+    begun = []
+    monkeypatch.setattr(operate, "swap_table", lambda *rest: begun.append(rest))
+    world.parts["X"][0].held = True  # in memory; the registry does not know yet
+    with pytest.raises(UsageError, match=r"held.*guard"):
+        world.swap("A", "X")
+    assert begun == []
+
+
+def test_a_backfill_goes_into_the_revision_it_was_computed_for_or_nowhere(world):
+    world.swap("A", "X")
+    old = types.SimpleNamespace(
+        name=str(TABLE), writer=world.parts["X"][0], context=types.SimpleNamespace(revision="X")
+    )
+    with pytest.raises(UsageError, match="Run the backfill again"):
+        tasks.VERBS["backfill"](old, {})
+
+
+def test_a_table_that_is_held_is_not_repaired(world):
+    write_deltalake(str(world.path()), rows(("foreign", 7)), mode="append")
+    world.book.held = {str(TABLE): "a hold"}
+    with pytest.raises(UsageError, match="penstock release"):
+        operate._repair(world, world.book, {"table": str(TABLE), "who": "me", "why": "x"})
 
 
 def test_repair_shows_the_revision_again_to_every_reader(world):
@@ -345,6 +221,13 @@ def test_a_released_guard_is_not_taken_back():
     assert holds.breaches() == {"gold.x": "and again"}
 
 
+def test_a_hold_is_of_the_revision_that_live_shows(world):
+    writers = reopened(world)
+    writers.held = frozenset({str(TABLE)})
+    held = {r.revision: writers.of(r).held for r in world.book.revisions()}
+    assert held == {"X": True, "A": False, "W": False}, "nobody would let the others go again"
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -356,16 +239,28 @@ def test_a_released_guard_is_not_taken_back():
     ids=["structs", "text-to-time", "widened", "without-zone"],
 )
 def test_columns_of_another_type(tmp_path, old, new):
-    def made(revision, kind, live):
+    def one_of(revision, kind, live):
         schema = pa.schema([("k", pa.string()), ("c", kind)])
         writer = RevisionWriter(tmp_path, TABLE, revision, schema, token=1, live=live)
         held = pa.Table.from_pylist([{"k": "a", "c": None}], schema)
         writer.commit(write_arrow(held, writer.path), {"i": 1})
         return writer
 
-    one, other = made("o", old, True), made("n", new, False)
+    one, other = one_of("o", old, True), one_of("n", new, False)
     change = swapping.difference(one, one.log.version, other, other.log.version, tmp_path / "s")
     swapping.swap(one.live, other, change, ("k",), {})
     shown_now = DeltaTable(str(live_path(tmp_path, TABLE)))
     assert shown_now.to_pyarrow_table().num_rows == 1
     assert shown_now.schema().to_json() == DeltaTable(str(other.path)).schema().to_json()
+
+
+def test_what_was_promoted_goes_at_full_pace():
+    workers = {n: FollowWorker(n, lambda: None, lambda: None, lambda: None) for n in "ab"}
+    streams = types.SimpleNamespace(workers={f"gold.x@{n}": w for n, w in workers.items()})
+    staged = {("gold.x", "a"): Candidate("gold.x", "a", "r", "batch", share=0.3)}
+    Streams._set_paces(streams, staged)
+    assert [w.share for w in workers.values()] == [0.3, 1.0]
+    Streams._set_paces(
+        streams, {("gold.x", "b"): Candidate("gold.x", "b", "r", "batch", paused=True)}
+    )
+    assert [w.share for w in workers.values()] == [1.0, 0.0]

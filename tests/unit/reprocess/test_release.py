@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import types
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from penstock.errors import UsageError
-from penstock.reprocess.release import Releases
+from penstock.reprocess import release
+from penstock.reprocess.release import NotWithin, Releases
 from penstock.runtime.registry import Revision, State
-from penstock.runtime.staging import Promotion
+from penstock.runtime.staging import Candidate, Promotion
 
 
 class Book:
@@ -17,14 +23,22 @@ class Book:
     def run(self, *_: object, **__: object) -> list:
         raise AssertionError("nothing is asked of the database")
 
+    transaction = run
+
     def revisions(self, *, states=State.FED) -> list[Revision]:
         return [r for r in self._revisions if r.state in states]
 
     def promotions(self, table=None, most=100) -> list[Promotion]:
         return [p for p in self._done if table in (None, p.table)][:most]
 
+    left: tuple[Candidate, ...] = ()
+    verdict: dict | None = None
+
     def candidates(self, release=None) -> list:
-        return []
+        return list(self.left)
+
+    def comparison(self, release):
+        return None if self.verdict is None else ("page", self.verdict)
 
 
 def swap(number: int, table: str, revision: str, replaced: str, verb: str) -> Promotion:
@@ -49,14 +63,15 @@ def revisions(live: set[str]) -> list[Revision]:
     ]
 
 
-def asked(book: Book, do) -> dict:
+def asked(book: Book, do, beside: tuple[str, ...] = ()) -> dict:
     told: list[dict] = []
 
     def through(table, verb, arguments):
         told.append(arguments)
-        return {"tables": [{"table": t, "beside": []} for t, _ in arguments["to"]]}
+        return {"tables": [{"table": t, "beside": [*beside]} for t, _ in arguments["to"]]}
 
-    releases = Releases(None, book, through, "me")
+    settings = types.SimpleNamespace(warehouse=Path("/nowhere"))
+    releases = Releases(settings, book, through, "me")
     releases.staging = book
     do(releases)
     return told[-1]
@@ -92,6 +107,19 @@ def test_a_rollback_is_taken_back_by_promote():
         asked(book, lambda r: r.rollback(None, why="x"))
 
 
+def test_a_rollback_that_left_tables_beside_it_is_finished(monkeypatch):
+    done = [
+        swap(4, "gold.g", "g1", "g2", "rollback"),
+        swap(3, "silver.s", "s1", "s2", "rollback"),
+        *PROMOTED,
+    ]
+    book = Book(revisions({"s1", "g1"}), done)
+    monkeypatch.setattr(release, "referenced", lambda *asked: asked[1:] == ("gold.g", "g2"))
+    told = asked(book, lambda r: r.rollback(None, why="x"), beside=("late",))
+    assert told["to"] == [("silver.s", "s1"), ("gold.g", "g1")]
+    assert (told["expected"], told["verb"]) == ({"silver.s": "s2", "gold.g": "g2"}, "rollback")
+
+
 def test_nothing_to_do():
     whole = Book(revisions({"s2", "g2"}), PROMOTED)
     with pytest.raises(UsageError, match="nothing is staged"):
@@ -101,3 +129,57 @@ def test_nothing_to_do():
     gone = [r for r in revisions({"s2", "g2"}) if r.revision != "g1"]
     with pytest.raises(UsageError, match="not warm any more"):
         asked(Book(gone, PROMOTED), lambda r: r.rollback(None, why="x"))
+
+
+VERDICT = {
+    "candidates": {"silver.s": "s2", "gold.g": "g2"},
+    "live": {"silver.s": "s1", "gold.g": "g1"},
+    "order": ["silver.s", "gold.g"],
+    "within": True,
+    "unexpected": {},
+}
+
+
+def in_part(done: list[Promotion], verdict: dict) -> Book:
+    book = Book(revisions({"s2", "g1"}), done)
+    book.left = (Candidate("gold.g", "g2", "r1", "batch"),)
+    book.verdict = verdict
+    return book
+
+
+def promote(releases: Releases) -> None:
+    releases._require_ready = lambda candidates: None  # type: ignore[method-assign]
+    keep = dt.timedelta(hours=1)
+    releases.promote("gold.g", why="x", accept=None, keep_warm=keep)
+
+
+def test_a_promotion_that_was_interrupted_is_finished_as_decided():
+    told = asked(in_part(PROMOTED[1:], VERDICT), promote)
+    assert told["to"] == [("silver.s", "s2"), ("gold.g", "g2")]
+    assert (told["why"], told["keep_warm_seconds"]) == ("why", 3600)
+
+
+def test_once_a_part_was_taken_back_the_gates_decide_about_the_rest():
+    done = [swap(2, "silver.s", "s1", "s2", "rollback"), PROMOTED[1]]
+    with pytest.raises(UsageError, match="not compared"):
+        asked(in_part(done, VERDICT), promote)
+    since = [Promotion("silver.s", "s3", "s2", "promote", "r9", 3, "me", "", "", ""), PROMOTED[1]]
+    book = in_part(since, VERDICT)
+    book._revisions = [
+        *(replace(r, state="warm") if r.table == "silver.s" else r for r in book._revisions),
+        Revision("silver.s", "s3", "live", "", {}),
+    ]
+    with pytest.raises(UsageError, match="not compared"):
+        asked(book, promote)
+
+
+def test_what_was_compared_anew_is_decided_anew():
+    rest = {
+        **VERDICT,
+        "candidates": {"gold.g": "g2"},
+        "live": {"gold.g": "g1"},
+        "within": False,
+        "unexpected": {"gold.g": 7},
+    }
+    with pytest.raises(NotWithin, match="7"):
+        asked(in_part(PROMOTED[1:], rest), promote)

@@ -15,8 +15,8 @@ from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
 from penstock.model import Group, Rows, table, tumbling
-from penstock.runtime.swap import brought_up, difference, files_at, shown, swap
-from penstock.runtime.upkeep import checkpoint
+from penstock.runtime.delta.swap import brought_up, difference, files_at, shown, swap
+from penstock.runtime.delta.upkeep import checkpoint
 from penstock.testing import Kit
 
 pytestmark = pytest.mark.spark

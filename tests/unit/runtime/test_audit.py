@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import PenstockError, ServiceFailed
-from penstock.runtime.audit_rows import Difference, Event, Snapshot, compare, rolled_forward
-from penstock.runtime.connectors import Reading, capture_of, captures
-from penstock.runtime.slots import Finding, Look, SlotWatch, judge, lsn_number, lsn_text
+from penstock.runtime.ingest.connectors import Reading, capture_of, captures
+from penstock.runtime.ingest.slots import Finding, Look, SlotWatch, judge, lsn_number, lsn_text
+from penstock.runtime.mend.audit_rows import Difference, Event, Snapshot, compare, rolled_forward
 
 NOW = dt.datetime(2026, 11, 16, 12, tzinfo=dt.UTC)
 SCHEMA = pa.schema(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.runtime.bundle import Bundle, store_bundle
+from penstock.runtime.code.bundle import Bundle, store_bundle
 
 MODULE = """
 from penstock.model import Rows, table

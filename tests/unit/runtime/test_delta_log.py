@@ -11,9 +11,9 @@ from deltalake import DeltaTable, write_deltalake
 
 from penstock.errors import ForeignCommit, LeaseLost
 from penstock.model.names import TableName
-from penstock.runtime.delta_log import LEASE, DeltaLog
-from penstock.runtime.files import write_arrow
-from penstock.runtime.writer import RevisionWriter, live_path
+from penstock.runtime.delta.files import write_arrow
+from penstock.runtime.delta.log import LEASE, DeltaLog
+from penstock.runtime.delta.writer import RevisionWriter, live_path
 
 SCHEMA = pa.schema([("n", pa.int64())])
 NAME = TableName("gold", "numbers")
@@ -173,7 +173,7 @@ def test_a_mirror_that_failed_once_is_made_up_for(tmp_path, monkeypatch):
 
 
 def test_checkpoints_do_not_pile_up_and_readers_keep_working(path):
-    from penstock.runtime.upkeep import KEPT, checkpoint
+    from penstock.runtime.delta.upkeep import KEPT, checkpoint
 
     log = DeltaLog.take(path, 1)
     for value in range(5):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from penstock.runtime.beats import Heartbeat, together
-from penstock.runtime.families import deal, families
 from penstock.runtime.registry import Revision
+from penstock.runtime.supervise.families import deal, families
 
 
 def reads(table: str, *inputs: str, revision: str = "r1") -> Revision:

@@ -1,4 +1,4 @@
-"""When a follower looks at its input: as soon as it may, and no more often than it was told."""
+"""When a follower looks at its input: on time for the oldest row, and no more often than that."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.runtime.worker import FollowWorker
+from penstock.runtime.supervise.turns import longest_wait
+from penstock.runtime.supervise.worker import FollowWorker
 
 EVERY = dt.timedelta(seconds=30)
+WAIT = longest_wait(EVERY).total_seconds()
 
 
 class Counting:
@@ -18,11 +20,17 @@ class Counting:
 
     def __init__(self) -> None:
         self.rows = 0
+        self.born: float | None = None
         self.taken: list[int] = []
+        self.looks = 0
         self.go_on = lambda batch: True
 
+    def waiting_since(self) -> float | None:
+        return self.born
+
     def advance(self) -> bool:
-        rows, self.rows = self.rows, 0
+        self.looks += 1
+        rows, self.rows, self.born = self.rows, 0, None
         self.taken += [rows] if rows else []
         return rows > 0
 
@@ -38,8 +46,7 @@ def follower() -> Counting:
 def worker(follower: Counting) -> Iterator[FollowWorker]:
     worker = FollowWorker("x", lambda: follower, lambda: None, lambda: None, every=EVERY)
     worker.start()
-    until(lambda: worker.state == "running")
-    time.sleep(0.1)  # it has looked and found nothing
+    until(lambda: follower.looks == 1)  # it has looked and found nothing
     yield worker
     worker.ask_to_stop()
     worker.join()
@@ -52,8 +59,10 @@ def until(met) -> None:
         time.sleep(0.01)
 
 
-def commit(follower: Counting, worker: FollowWorker, rows: int) -> None:
+def commit(follower: Counting, worker: FollowWorker, rows: int, age: float = 0.0) -> None:
     follower.rows += rows
+    born = time.monotonic() - age
+    follower.born = born if follower.born is None else min(born, follower.born)
     worker.wake()
 
 
@@ -69,3 +78,34 @@ def test_what_has_just_taken_something_in_lets_the_next_rows_wait(follower, work
     time.sleep(0.5)
     assert follower.taken == [3]
     assert follower.rows == 4
+    assert follower.looks == 2, "waking it for rows that may wait costs no look"
+
+
+def test_rows_that_waited_in_the_tables_below_do_not_wait_again(follower, worker):
+    commit(follower, worker, 3)
+    until(lambda: follower.taken == [3])
+    commit(follower, worker, 4, age=WAIT)
+    until(lambda: follower.taken == [3, 4])
+
+
+def test_rows_that_are_late_already_are_taken_in_together(follower, worker):
+    commit(follower, worker, 3)
+    until(lambda: follower.taken == [3])
+    for _ in range(5):
+        commit(follower, worker, 1, age=10 * WAIT)
+    time.sleep(0.3)
+    assert follower.taken == [3], "else an overload would be made of the smallest batches"
+    worker._took -= WAIT / 4
+    worker.wake()
+    until(lambda: follower.taken == [3, 5])
+
+
+def test_a_continuous_table_waits_for_nothing(follower):
+    worker = FollowWorker("x", lambda: follower, lambda: None, lambda: None)
+    worker.start()
+    for rows in (3, 4, 5):
+        commit(follower, worker, rows)
+        until(lambda: not follower.rows)
+    worker.ask_to_stop()
+    worker.join()
+    assert follower.taken == [3, 4, 5]

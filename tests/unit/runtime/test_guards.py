@@ -7,8 +7,8 @@ import pytest
 
 from penstock.errors import DefinitionError
 from penstock.model import Guards, Rows, table
-from penstock.runtime.change import Change
-from penstock.runtime.guards import breach
+from penstock.runtime.delta.change import Change
+from penstock.runtime.kinds.guards import breach
 from penstock.testing import Kit
 
 EVENTS = pa.schema([("k", pa.string()), ("v", pa.int64())])

@@ -12,10 +12,11 @@ from deltalake import DeltaTable
 
 from penstock.errors import ForeignCommit, LeaseLost, PenstockError
 from penstock.model.names import TableName
-from penstock.runtime import ingest
-from penstock.runtime import lane as lanes
-from penstock.runtime.bronze import INGESTED, BronzeWriter, bronze_schema
-from penstock.runtime.ingest import (
+from penstock.runtime.ingest import lane as lanes
+from penstock.runtime.ingest import query as ingest
+from penstock.runtime.ingest.bronze import INGESTED, BronzeWriter, bronze_schema
+from penstock.runtime.ingest.lane import Lane
+from penstock.runtime.ingest.query import (
     Ingest,
     blamed,
     end_offsets,
@@ -23,7 +24,6 @@ from penstock.runtime.ingest import (
     starting_offsets,
 )
 from penstock.runtime.kafka import Topic
-from penstock.runtime.lane import Lane
 
 NOON = dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)
 RECORD = pa.schema(

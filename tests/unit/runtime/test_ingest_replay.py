@@ -10,11 +10,11 @@ from deltalake import DeltaTable
 
 from penstock.errors import PenstockError
 from penstock.model.names import TableName
-from penstock.runtime import ingest
-from penstock.runtime.bronze import BronzeWriter
-from penstock.runtime.ingest import Ingest
+from penstock.runtime.ingest import query as ingest
+from penstock.runtime.ingest.bronze import BronzeWriter
+from penstock.runtime.ingest.lane import Lane
+from penstock.runtime.ingest.query import Ingest
 from penstock.runtime.kafka import Topic
-from penstock.runtime.lane import Lane
 
 pytestmark = pytest.mark.spark
 

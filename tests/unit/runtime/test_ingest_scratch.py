@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from penstock.session import claim_scratch
+from penstock.spark.session import claim_scratch
 
 CLAIM = """
 import sys, time
 from pathlib import Path
-from penstock.session import claim_scratch
+from penstock.spark.session import claim_scratch
 print(claim_scratch(Path(sys.argv[1])), flush=True)
 time.sleep(600)
 """

@@ -10,9 +10,9 @@ import pytest
 
 from penstock.errors import ForeignCommit, LeaseLost, ServiceFailed
 from penstock.model.names import TableName
-from penstock.runtime import ingest_worker
-from penstock.runtime.bronze import BronzeWriter
-from penstock.runtime.ingest_worker import IngestGroup
+from penstock.runtime.ingest import worker as ingest_worker
+from penstock.runtime.ingest.bronze import BronzeWriter
+from penstock.runtime.ingest.worker import IngestGroup
 from penstock.runtime.kafka import Topic
 
 

@@ -12,8 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from penstock.runtime import prepared
-from penstock.runtime.prepared import Prepared, to_frame
+from penstock.runtime.kinds import prepared
+from penstock.runtime.kinds.prepared import Prepared, to_frame
 
 pytestmark = pytest.mark.spark
 

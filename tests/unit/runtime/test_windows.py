@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model import hopping, interval_join, sliding
-from penstock.runtime.geometry import geometry_of
+from penstock.runtime.kinds.geometry import geometry_of
 
 windows = st.builds(
     lambda every, panes, offset: hopping(

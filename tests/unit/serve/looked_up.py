@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from live_tables import LiveTable, removal
 
-from penstock.runtime.files import described
+from penstock.runtime.delta.files import described
 from penstock.serve.asked import Ask
 from penstock.serve.lookup import Answer, Reader
 from penstock.settings import Settings

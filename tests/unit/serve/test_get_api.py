@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 from fastapi.testclient import TestClient
 from looked_up import UTC_US, KeyedTable, declare, on_disk
 
@@ -210,6 +211,34 @@ def test_too_wide_and_gone(
     gone = client.get(ROWS, params={"key": "s-1", "limit": 3, "cursor": first["next"]})
     assert (gone.status_code, "without a cursor" in gone.json()["remedy"]) == (410, True)
     assert client.get(ROWS, params={"key": "s-1"}).status_code == 503
+
+
+def test_a_version_or_a_time_that_is_cleaned_up_is_gone(
+    table: KeyedTable, client: TestClient
+) -> None:
+    DeltaTable(str(table.folder)).create_checkpoint()
+    kept = DeltaTable(str(table.folder)).version()
+    for commit in (table.folder / "_delta_log").glob("*.json"):
+        if int(commit.stem) < kept:
+            commit.unlink()
+    for at in ("version:1", "2020-01-01T00:00Z"):
+        answer = client.get(ROWS.replace("/rows", f"@{at}/rows"), params={"key": "s-1"})
+        assert answer.status_code == 410, answer.text
+        assert "cleaned up" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("kind", [
+    pa.struct([("a", pa.int64())]), pa.list_(pa.int64()), pa.map_(pa.string(), pa.int64())
+])  # fmt: skip
+def test_a_range_of_what_no_cursor_could_name_is_refused_at_once(
+    settings: Settings, client: TestClient, kind: pa.DataType
+) -> None:
+    schema = pa.schema([("sensor", pa.string()), ("parts", kind)])
+    made = KeyedTable(settings, "gold.windows", ["sensor"]).create(schema)
+    made.append(pa.table({"sensor": ["a", "b"], "parts": pa.nulls(2, kind)}, schema=schema))
+    answer = client.get(ROWS, params={"on": "parts", "limit": 1})
+    assert answer.status_code == 400, answer.text
+    assert "nothing to look rows up by" in answer.json()["error"]
 
 
 # --- strings of bad intent ------------------------------------------------------------------

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 
+import duckdb
 import pytest
 from deltalake import DeltaTable
 from looked_up import WINDOWS, KeyedTable, at, rows, windows
 
 from penstock.errors import UsageError
-from penstock.serve import lookup
+from penstock.serve import lookup, snapshot
 from penstock.serve.asked import Ask
 from penstock.serve.limits import Gone
 from penstock.serve.lookup import Reader
@@ -97,3 +99,28 @@ def test_a_file_that_is_gone_for_good_is_said(sensors: KeyedTable, reader: Reade
     sensors.vacuum([{"path": path} for path in current(sensors)])
     with pytest.raises(lookup.ServiceFailed, match="cannot be read"):
         reader.look(Ask("gold.windows", ("s-1",)))
+
+
+def test_a_version_yet_to_come_is_refused_before_anything_is_opened(
+    sensors: KeyedTable, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """delta-rs looks for each commit up to the number it is given: minutes, or for ever."""
+    monkeypatch.setattr(snapshot, "delta_table", lambda *_: pytest.fail("it was opened"))
+    newest = DeltaTable(str(sensors.folder)).version()
+    for version in (newest + 1, 10**15):
+        with pytest.raises(UsageError, match=f"Its newest version is {newest}"):
+            reader.look(Ask(f"gold.windows@version:{version}", ("s-1",)))
+
+
+def test_an_idle_connection_that_another_thread_took_is_made_anew(
+    sensors: KeyedTable, reader: Reader
+) -> None:
+    class Taken(deque[duckdb.DuckDBPyConnection]):
+        """Holds one when it is looked at, and none when it is asked."""
+
+        def __bool__(self) -> bool:
+            return True
+
+    reader._idle = Taken()
+    assert reader.look(Ask("gold.windows", ("s-1",))).rows
+    reader._idle = deque()

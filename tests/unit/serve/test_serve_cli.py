@@ -56,7 +56,7 @@ def penstock(
     surroundings: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Penstock:
     """Type a command, in this process: start-up is paid once."""
-    monkeypatch.setattr("penstock.cli.read._give_way", lambda: None)
+    monkeypatch.setattr("penstock.cli.read.give_way", lambda niceness: None)
 
     def run(*args: str, stdin: str = "") -> Done:
         monkeypatch.setattr(sys, "argv", ["penstock", *args])

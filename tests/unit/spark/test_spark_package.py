@@ -7,7 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
-from penstock.cluster import ship_package
+import pytest
+
+from penstock.spark import session as sessions
+from penstock.spark.cluster import ship_package
 
 
 class Context:
@@ -36,3 +39,25 @@ def test_the_archive_is_the_engine_and_not_in_our_own_path(tmp_path: Path) -> No
     )
     told = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert told.stdout.startswith(archive)
+
+
+def test_what_the_jvm_logs_by_is_there() -> None:
+    assert all(path.is_file() for path in (sessions._QUIET, sessions._SERVICE))
+
+
+def test_what_a_jvm_says_at_its_start_goes_to_a_log(tmp_path: Path, capfd) -> None:
+    with sessions._aside(tmp_path / "logs" / "plan.log"):
+        subprocess.run(["sh", "-c", "echo greetings >&2"], check=True)
+    subprocess.run(["sh", "-c", "echo and a word >&2"], check=True)
+    assert (tmp_path / "logs" / "plan.log").read_text() == "greetings\n"
+    assert capfd.readouterr().err == "and a word\n"
+
+
+def test_what_a_jvm_said_is_told_when_it_does_not_start(tmp_path: Path) -> None:
+    def start() -> None:
+        with sessions._aside(tmp_path / "plan.log"):
+            subprocess.run(["sh", "-c", "echo no memory >&2; exit 1"], check=True)
+
+    with pytest.raises(subprocess.CalledProcessError) as told:
+        start()
+    assert told.value.__notes__ == ["no memory\n"]

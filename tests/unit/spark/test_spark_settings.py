@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from penstock import cluster
 from penstock.errors import EnvironmentProblem, NotRunning
 from penstock.platform import doctor
 from penstock.platform.spec import PlatformSpec
 from penstock.platform.supervisor import Supervisor
 from penstock.settings import Settings
-from penstock.spark_settings import LOCAL, SparkSettings
+from penstock.spark import cluster
+from penstock.spark.settings import LOCAL, SparkSettings
 
 AWAY = "spark://spark.example:7077"
 GUARDED = {"spark.authenticate": "true"}
@@ -185,3 +186,18 @@ def test_the_status_says_where_the_one_that_runs_computes(
     assert "computes on" not in asked.detail()
     Supervisor(on(settings, AWAY), spec).configure()
     assert asked.detail().endswith(f"computes on {AWAY}")
+
+
+@pytest.mark.parametrize(
+    ("master", "roomy"),
+    [
+        ("local[2]", "local[6]"),
+        ("local[*]", f"local[{(os.cpu_count() or 1) + 4}]"),
+        ("local", "local"),
+        ("local[2,3]", "local[2,3]"),
+        ("spark://host:7077", "spark://host:7077"),
+    ],
+)
+def test_tasks_that_wait_take_no_slot_from_those_that_compute(master, roomy):
+    assert SparkSettings(master).with_room(4).master == roomy
+    assert SparkSettings(master).with_room(0).master == master

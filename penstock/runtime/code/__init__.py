@@ -1,0 +1,1 @@
+"""A revision's code: bundles that carry it and fingerprints of what it means."""

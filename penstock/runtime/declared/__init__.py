@@ -1,0 +1,1 @@
+"""What the working tree declares becomes revisions, a bundle and the manifest."""

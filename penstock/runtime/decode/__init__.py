@@ -1,0 +1,1 @@
+"""From bytes to typed rows or a reason why not, by contract."""

@@ -1,0 +1,1 @@
+"""Topics into bronze, whoever fills them: producers, change capture, another cluster."""

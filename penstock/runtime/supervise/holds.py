@@ -1,0 +1,62 @@
+"""Holds: which live tables stand still, by command or by a guard of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from penstock.runtime.delta.writer import RevisionWriter
+from penstock.runtime.kinds.follow import Follower
+from penstock.runtime.supervise.worker import FollowWorker, Order, Worker
+from penstock.runtime.supervise.writers import Writers
+
+__all__ = ["Holds"]
+
+
+def _show_again(follower: Follower) -> dict[str, Any]:
+    return {"mirrored": follower.release()}
+
+
+_SHOW_AGAIN = Order(_show_again, lambda result: None, lambda error: None)
+
+
+class Holds:
+    """Carries holds of the registry out.
+
+    What a guard holds is held by its own commit; a hold in the registry follows, and when that is
+    taken away, so is the guard's.
+    """
+
+    def __init__(self, writers: Writers, workers: Mapping[str, Worker]) -> None:
+        self._writers = writers
+        self._workers = workers
+        self._known: set[str] = set()
+        self._releasing: set[str] = set()  # told to go on, not yet done
+
+    def look(self, held: Collection[str]) -> None:
+        """Live tables that are held stand still; one that is no longer held catches up."""
+        for name, writer, worker in self._live():
+            if name in held:
+                writer.held = True
+                self._known.add(name)
+            elif name in self._known:
+                self._known.discard(name)
+                self._releasing.add(name)
+                worker.order(_SHOW_AGAIN)
+            if not worker.breach:
+                self._releasing.discard(name)
+
+    def breaches(self) -> dict[str, str]:
+        """Tables that a guard holds and nobody knows of yet, and why."""
+        aware = self._known | self._releasing | self._writers.held
+        return {
+            name: worker.breach
+            for name, _, worker in self._live()
+            if worker.breach and name not in aware
+        }
+
+    def _live(self) -> Iterator[tuple[str, RevisionWriter, FollowWorker]]:
+        for name, revision, writer in self._writers.all():
+            worker = self._workers.get(f"{name}@{revision}")
+            if writer.live is not None and isinstance(worker, FollowWorker):
+                yield name, writer, worker

@@ -1,0 +1,71 @@
+"""What operators can ask of the one who writes a table."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import UsageError
+from penstock.runtime.kinds.backfill import backfill_timed
+from penstock.runtime.kinds.backfill_net import backfill_net
+from penstock.runtime.kinds.follow import Follower
+from penstock.runtime.kinds.timed import TimedFollower
+from penstock.runtime.mend.mended import mended_mapper
+from penstock.runtime.mend.replay import expire, replay
+from penstock.runtime.supervise.compact import compact, mark
+
+__all__ = ["VERBS"]
+
+Verb = Callable[[Follower, dict[str, Any]], dict[str, Any]]
+
+
+def _reconcile(table: Follower, arguments: dict[str, Any]) -> dict[str, Any]:
+    return table.reconcile()
+
+
+def _run(table: Follower, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Everything new was taken in just before; what is left is to commit and count it."""
+    table.settle(now=True)
+    return {"version": table.writer.log.version, "behind": table.behind}
+
+
+def _replay(table: Follower, arguments: dict[str, Any]) -> dict[str, Any]:
+    """By the mended code of a bundle, where one is named, else by the table's own."""
+    mapper = None
+    if arguments.get("bundle"):
+        mapper = mended_mapper(table, Path(arguments["bundle"]), arguments["jobs"])
+    return replay(table, mapper, arguments.get("ids"))
+
+
+def _expire(table: Follower, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Let go of quarantined bytes that are older than the table keeps them."""
+    return {"expired": expire(table, dt.datetime.now(dt.UTC))}
+
+
+def _backfill(table: Follower, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Put an interval that was computed elsewhere in the place of what is there.
+
+    Computed by the code of one revision from what that revision held: into another it must not go.
+    """
+    if table.writer.live is None:
+        raise UsageError(
+            f"{table.name} shows another revision than {table.context.revision} by now, "
+            "for which this was computed.",
+            remedy="Nothing was changed. Run the backfill again.",
+        )
+    if isinstance(table, TimedFollower):
+        return backfill_timed(table, arguments)
+    return backfill_net(table, arguments)
+
+
+VERBS: dict[str, Verb] = {
+    "backfill": _backfill,
+    "compact": compact,
+    "expire": _expire,
+    "mark": mark,
+    "reconcile": _reconcile,
+    "replay": _replay,
+    "run": _run,
+}

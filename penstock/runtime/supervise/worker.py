@@ -1,0 +1,360 @@
+"""A worker: one thread that keeps one stream running, with back-off, until it is told to stop.
+
+Whatever fails, fails alone. A transform that cannot go on parks its own table; everything else is
+tried again, at first after a second, at most every minute.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import math
+import queue
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from penstock.errors import (
+    ForeignCommit,
+    LeaseLost,
+    PenstockError,
+    TransformError,
+    UsageError,
+    in_a_line,
+)
+from penstock.runtime.delta.source import Batch
+from penstock.runtime.kinds.follow import Follower, TableContext
+from penstock.runtime.mend.replay import expire
+from penstock.runtime.supervise.turns import Turns, longest_wait
+
+__all__ = ["FollowWorker", "Order", "Standstill", "Worker"]
+
+log = logging.getLogger("penstock.worker")
+
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
+_TIDY = 3600.0  # seconds between two looks for what has outlived its retention
+_LONGEST_REST = 30.0
+_LONGEST_CALL = 600.0  # seconds for one thing asked of a worker that stands
+_IDLE = 1.0  # a follower looks by itself this often, should a wake-up be missed
+
+
+@dataclass(frozen=True)
+class Order:
+    """Something to be done by the one thread that writes a table."""
+
+    run: Callable[[Follower], dict[str, Any]]
+    done: Callable[[dict[str, Any]], None]
+    failed: Callable[[str], None]
+
+
+class Standstill:
+    """A follower that stands still between two batches while somebody else decides.
+
+    The worker's own thread waits here and carries out what it is given, so that whatever belongs
+    to that thread stays with it. It goes on when it is let go, or when nobody has asked anything
+    of it for ``patience`` seconds: who forgot it must not stop a stream for ever.
+    """
+
+    def __init__(self, worker: FollowWorker, patience: float = 120.0) -> None:
+        self.worker = worker
+        self._patience = patience
+        self._calls: queue.Queue[tuple[Callable[[Follower], Any], Future[Any]] | None]
+        self._calls = queue.Queue()
+        self._here: Future[None] = Future()
+        self.lapsed = False
+        worker.order(Order(self._stand, lambda result: None, self._never_came))
+
+    def arrived(self, seconds: float) -> None:
+        """Wait until it stands."""
+        try:
+            self._here.result(seconds)
+        except TimeoutError:
+            self.let_go()
+            raise PenstockError(
+                f"{self.worker.name} did not come to a stand within {seconds:.0f} s.",
+                remedy="Look at `penstock streams`, then try again.",
+            ) from None
+
+    def call(self, what: Callable[[Follower], Any]) -> Any:
+        """Have something done by the thread that stands, and wait for what it comes to."""
+        self.require()
+        answer: Future[Any] = Future()
+        self._calls.put((what, answer))
+        return answer.result(_LONGEST_CALL)
+
+    def require(self) -> None:
+        """Raise if it does not stand any more."""
+        if self.lapsed:
+            raise PenstockError(
+                f"{self.worker.name} was left standing for too long and went on.",
+                remedy="Try again; if it stays so, the difference is too big for this machine.",
+            )
+
+    def let_go(self) -> None:
+        self._calls.put(None)
+
+    def _never_came(self, error: str) -> None:
+        if not self._here.done():
+            self._here.set_exception(PenstockError(f"{self.worker.name}: {error}"))
+
+    def _stand(self, follower: Follower) -> dict[str, Any]:
+        self._here.set_result(None)
+        while True:
+            try:
+                given = self._calls.get(timeout=self._patience)
+            except queue.Empty:
+                self.lapsed = True
+                log.warning("%s was left standing: it goes on", self.worker.name)
+                return {}
+            if given is None:
+                return {}
+            what, answer = given
+            try:
+                answer.set_result(what(follower))
+            except BaseException as error:
+                self.lapsed = True
+                answer.set_exception(error)
+                raise  # half way through something: the follower is made anew
+
+
+class Worker(ABC):
+    """Life cycle of one stream: starting, running, waiting (back-off), parked, stopped."""
+
+    def __init__(self, name: str, on_lease_lost: Callable[[], None]) -> None:
+        self.name = name
+        self.state = "starting"
+        self.error = ""
+        self.failures = 0
+        self.last_moved = time.monotonic()
+        self._on_lease_lost = on_lease_lost
+        self._stopping = threading.Event()
+        self._awake = threading.Event()
+        self._thread = threading.Thread(target=self._live, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Something this stream reads has moved."""
+        self._awake.set()
+
+    def ask_to_stop(self) -> None:
+        """Finish the batch in hand, commit it, leave; does not wait for it."""
+        self._stopping.set()
+        self._awake.set()
+
+    @property
+    def ended(self) -> bool:
+        """True once the thread is gone and cannot write any more."""
+        return not self._thread.is_alive()
+
+    def join(self, timeout: float = 30.0) -> None:
+        self._thread.join(timeout)
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Work until stopping; raising means back-off and a fresh start."""
+
+    @abstractmethod
+    def details(self) -> dict[str, Any]: ...
+
+    def status(self) -> dict[str, Any]:
+        idle = round(time.monotonic() - self.last_moved, 1)
+        try:
+            details = self.details()
+        except Exception as error:  # a status must never take a stream down
+            details = {"status_error": str(error)}
+        return {
+            "stream": self.name,
+            "state": self.state,
+            "idle_seconds": idle,
+            "failures": self.failures,
+            "error": self.error,
+            **details,
+        }
+
+    def _moved(self) -> None:
+        self.last_moved = time.monotonic()
+        self.failures = 0
+        self.error = ""
+
+    def _live(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.state = "starting"
+                self._run()
+            except LeaseLost as error:
+                self._note("stopped", error)
+                self._on_lease_lost()
+                return
+            except (TransformError, ForeignCommit) as error:
+                self._note("parked", error)
+                return
+            except Exception as error:
+                if self._stopping.is_set():
+                    break
+                self.failures += 1
+                self._note("waiting", error)
+                doublings = min(self.failures - 1, 10)  # years of failures must not overflow
+                self._stopping.wait(min(_LONGEST_WAIT, _FIRST_WAIT * 2**doublings))
+        self.state = "stopped"
+
+    def _note(self, state: str, error: Exception) -> None:
+        self.state = state
+        self.error = in_a_line(error)
+        log.warning("%s is %s: %s", self.name, state, self.error, exc_info=error)
+
+
+class FollowWorker(Worker):
+    """Runs one follower, carries out what is asked of it, and wakes those who read its table.
+
+    Args:
+        every: within what time new rows should be in; None: when it is asked for. They wait for
+            most of it, counted from when they came in below: waits along a chain of tables do not
+            add up. A table that has taken nothing in for as long goes as soon as its input commits.
+        turns: taken with the others that may wait.
+
+    ``share`` is how much of the time it may work while it has a long way to go; 0: it stands.
+    """
+
+    share = 1.0
+
+    def __init__(
+        self,
+        name: str,
+        make: Callable[[], Follower],
+        on_lease_lost: Callable[[], None],
+        on_commit: Callable[[], None],
+        *,
+        every: dt.timedelta | None = dt.timedelta(0),
+        turns: Turns | None = None,
+    ) -> None:
+        super().__init__(name, on_lease_lost)
+        self._turns = turns
+        self._make = make
+        self._on_commit = on_commit
+        self.every = every
+        self._follower: Follower | None = None
+        self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
+        self._began = 0.0  # the batch in hand
+        self._looked = self._took = -math.inf  # when rounds began: the last, the last that found
+        self._rounds, self._busy = 0, 0.0  # those that took something in, and their seconds
+        self._broke_off = False
+
+    def order(self, order: Order) -> None:
+        """Have something done between two batches."""
+        self._orders.put(order)
+        self.wake()
+
+    def _run(self) -> None:
+        follower = self._follower = self._make()
+        follower.go_on = self._go_on
+        self.state = "running"
+        tidy = time.monotonic() + _TIDY
+        self._looked = -math.inf  # whatever came before us, at once
+        try:
+            while not self._stopping.is_set():
+                self._obey(follower)
+                now = time.monotonic()
+                if now >= tidy:
+                    tidy = now + _TIDY
+                    expire(follower, dt.datetime.now(dt.UTC))
+                if self.every is not None and now >= self._next_look(follower, self.every):
+                    self._looked = now
+                    if self._advance(follower):
+                        self._took = now
+                if self._broke_off:  # there is more, and no reason to wait for it
+                    self._broke_off, self._looked = False, -math.inf
+                    continue
+                self._awake.wait(self._rest(follower))
+                self._awake.clear()
+        except duckdb.Error:
+            follower.forget_copies()  # a damaged copy would fail for ever
+            raise
+        finally:
+            follower.close()
+
+    def _go_on(self, batch: Batch) -> bool:
+        """Between two batches of a long way: rest as told, and see whether anything is asked."""
+        spent, share = time.monotonic() - self._began, self.share
+        if share < 1.0:
+            self._stopping.wait(min(_LONGEST_REST, spent / share - spent) if share else _IDLE)
+        self._began = time.monotonic()
+        self._broke_off = self._stopping.is_set() or not self._orders.empty() or self.share == 0
+        return not self._broke_off
+
+    def _next_look(self, follower: Follower, every: dt.timedelta) -> float:
+        """When to look: as the oldest row that waits has it; now and then even if none is known."""
+        by_itself = self._looked + max(_IDLE, every.total_seconds())
+        born = follower.waiting_since()
+        if born is None or self._looked == -math.inf:
+            return by_itself
+        wait = longest_wait(every).total_seconds()
+        due = born + wait
+        if time.monotonic() > born + every.total_seconds():
+            due = self._took + wait / 4  # late already: a round for every few rows makes it worse
+        return min(by_itself, self._took + wait, due)
+
+    def _rest(self, follower: Follower) -> float:
+        """How long to sleep if nobody wakes it."""
+        if self.every is None:
+            return _IDLE
+        return max(0.0, self._next_look(follower, self.every) - time.monotonic())
+
+    def _turn(self, follower: Follower) -> AbstractContextManager[None]:
+        if self._turns is None or not self.every:
+            return nullcontext()
+        born = follower.waiting_since()
+        since = time.monotonic() if born is None else born
+        return self._turns.one(since + self.every.total_seconds())
+
+    def _advance(self, follower: Follower) -> bool:
+        """Take in what is new; was there anything?"""
+        if self.share == 0:
+            self._stopping.wait(_IDLE)
+            return False
+        self._began = time.monotonic()
+        with self._turn(follower):
+            begun = time.monotonic()
+            moved = not self._stopping.is_set() and follower.advance()
+        if moved:
+            self._rounds += 1
+            self._busy += time.monotonic() - begun
+            self._moved()
+            self._on_commit()
+        return moved
+
+    def _obey(self, follower: Follower) -> None:
+        while not self._orders.empty():
+            order = self._orders.get()
+            try:
+                follower.advance()
+                order.done(order.run(follower))
+            except UsageError as error:  # asked for what cannot be: nothing was begun
+                order.failed(str(error))
+            except Exception as error:
+                order.failed(in_a_line(error))
+                raise  # the follower may be half way through something: it is made anew
+            self._moved()
+            self._on_commit()
+
+    @property
+    def breach(self) -> str:
+        """Which guard holds live, in words; empty when none does."""
+        return self._follower.breach if self._follower is not None else ""
+
+    @property
+    def context(self) -> TableContext | None:
+        """What its follower runs with; None while it is not running."""
+        return self._follower.context if self._follower is not None else None
+
+    def details(self) -> dict[str, Any]:
+        told = self._follower.status() if self._follower is not None else {}
+        return {**told, "rounds": self._rounds, "busy_seconds": round(self._busy, 3)}

@@ -1,0 +1,1 @@
+"""Small files merged, logs cleaned up, bytes removed that nobody can ask for."""

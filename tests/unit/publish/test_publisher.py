@@ -1,0 +1,138 @@
+"""What goes wrong with one publication is that one's alone."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+
+from penstock.errors import DefinitionError, ProducerUnusable
+from penstock.publish.declared import Published
+from penstock.publish.notify import NotifyWork
+from penstock.publish.positions import Position
+from penstock.publish.records import Records
+from penstock.publish.run import Publisher, _Kept
+from penstock.runtime.upkeep.claims import Claims
+from penstock.serve.snapshot import Column
+from tests.unit.export.export_world import World
+
+TABLE = "gold.sums"
+
+
+class Work:
+    """A publication that goes as it is told."""
+
+    def __init__(self, name: str, table: str = TABLE) -> None:
+        self.published = Published("events", table, (), topic=f"out.{name}")
+        self.broken: Exception | None = None
+        self.reached: int | None = None
+        self.claimed: int | None = None
+        self.unbegun = False
+        self.steps = 0
+
+    def newest(self) -> int | None:
+        return None
+
+    def told(self) -> dict[str, Any]:
+        return {}
+
+    def go_on_from_now(self) -> None:
+        pass
+
+    def step(self) -> bool:
+        if self.broken is not None:
+            raise self.broken
+        self.steps += 1
+        return False
+
+
+@pytest.fixture
+def publisher_of(settings):
+    settings.home.mkdir(parents=True, exist_ok=True)
+
+    def make(*works: Work) -> Publisher:
+        publisher = Publisher(settings, outlet=object())  # type: ignore[arg-type]
+        publisher._kept = {w.published: _Kept(w.published, lambda w=w: w) for w in works}  # type: ignore
+        return publisher
+
+    return make
+
+
+def test_what_nobody_foresaw_stops_one_publication_and_no_other(publisher_of):
+    bad, good = Work("bad"), Work("good")
+    bad.broken = KeyError("gone")
+    publisher = publisher_of(bad, good)
+    publisher.round()
+    assert good.steps == 1
+    told = {one["target"]: one for one in (k.told() for k in publisher._kept.values())}
+    assert told["out.bad"]["state"] == "waiting"
+    assert told["out.bad"]["error"] == "KeyError: 'gone'"
+    assert told["out.good"]["state"] == "running"
+
+
+def test_but_a_publisher_that_was_replaced_leaves(publisher_of):
+    work = Work("a")
+    work.broken = ProducerUnusable("somebody else publishes now.")
+    with pytest.raises(ProducerUnusable):
+        publisher_of(work).round()
+
+
+def test_keys_that_went_are_told_before_schemas_are_made(settings):
+    published = Published("changelog", TABLE, ("k", "at"), topic="out.x")
+    with pytest.raises(DefinitionError, match=r"gold\.sums has no column at any more"):
+        Records(settings, published).set_columns([Column("k", "VARCHAR")])
+
+
+@pytest.mark.parametrize("changed", [{"text": "{nothing:,}"}, {"to": "nothing"}])
+def test_a_notification_that_speaks_of_a_column_that_went(settings, changed):
+    world = World(settings, keyed=True, rows=3)
+    told = {"name": "n", "to": "k", "subject": "{k}", "text": "{k}", **changed}
+    work = NotifyWork(
+        settings, Published("notification", TABLE, ("k",), **told), settings.home / "scratch"
+    )
+    whole = work._table.whole()
+    first = Position(whole.until, whole.columns, ("k",), "", work._table.mark(whole.until))
+    work._outbox = Silent()  # type: ignore[assignment]
+    work._at = first
+    world.update()
+    with pytest.raises(DefinitionError, match=r"n speaks of nothing, which gold\.sums has not"):
+        work.step()
+
+
+class Silent:
+    """An outbox that nobody reads."""
+
+    def transaction(self) -> Any:
+        return nullcontext()
+
+    def position(self, name: str) -> None:
+        return None
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_, **__: True
+
+
+def test_a_claim_is_not_moved_on_past_one_that_cannot_answer(settings, publisher_of):
+    quick, slow = Work("quick"), Work("slow")
+    quick.claimed, slow.claimed = 100, 10
+
+    publisher_of(quick, slow).round()
+    assert claimed_version(settings) == 10
+    slow.claimed = None  # its database is away
+    again = publisher_of(quick, slow)
+    again.round()
+    assert claimed_version(settings) == 10
+    quick.claimed = 5
+    again._claimed_at = float("-inf")
+    again.round()
+    assert claimed_version(settings) == 5, "back it may go"
+    quick.claimed, slow.unbegun = 100, True
+    again._claimed_at = float("-inf")
+    again.round()
+    assert claimed_version(settings) == 100, "what has not begun needs nothing"
+
+
+def claimed_version(settings) -> int:
+    (claim,) = Claims(settings.home).all()
+    return claim.version
