@@ -51,6 +51,9 @@ class Quiet:
     def advance(self, until=None) -> bool:
         return False
 
+    def waiting_since(self) -> float | None:
+        return None
+
     def stand(self) -> dict[str, int]:
         return {}
 
@@ -143,9 +146,12 @@ class World:
         return self.book.known[revision]
 
     def worker(self, table, revision) -> FollowWorker:
-        while self.workers[revision].state != "running":
+        worker, deadline = self.workers[revision], time.monotonic() + 30
+        while worker.state != "running":
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{worker.name} is {worker.state}: {worker.error}")
             time.sleep(0.01)
-        return self.workers[revision]
+        return worker
 
     def running(self, table, revision) -> FollowWorker:
         return self.worker(table, revision)
