@@ -218,7 +218,13 @@ class Releases:
             _, verdict = self.staging.comparison(release) or ("", {"candidates": {}})
             if not stands or not verdict["candidates"].keys() >= rest | done.keys():
                 continue
-            wanted = {name: verdict["candidates"][name] for name in verdict["order"]}
+            fed = {(r.table, r.revision) for r in self.registry.revisions()}
+            wanted = {
+                name: verdict["candidates"][name]
+                for name in verdict["order"]
+                if name in rest
+                or (name, verdict["live"][name]) in fed  # else nothing is left of it
+            }
             last = next(iter(done.values()))
             decided = {"verb": "promote", "release": release, "report": last.report}
             again = {"why": last.why, "keep_warm_seconds": keep}

@@ -43,11 +43,11 @@ def drop(world: Forgetful, registry: Registry, arguments: dict[str, Any]) -> dic
         for r in registry.revisions(states=(*State.FED, State.RETIRED))
     }
     done = []
-    for table, revision in arguments["revisions"]:
-        state = states.get((table, revision))
-        if state is None:
-            continue  # gone already, before a crash
-        _require_candidate(world.settings, table, revision, state)
+    # What is not known any more went before a crash.
+    left = [(t, r) for t, r in arguments["revisions"] if (t, r) in states]
+    for table, revision in left:  # all of them, before the first is deleted
+        _require_candidate(world.settings, table, revision, states[table, revision])
+    for table, revision in left:
         staging.move(table, revision, to=State.RETIRED)
         world.forget(table, revision)
         freed = delete_revision(world.settings, TableName.parse(table), revision)

@@ -15,10 +15,11 @@ from penstock.runtime.delta.writer import RevisionWriter
 from penstock.runtime.supervise.standing import Move, Stands, World
 from penstock.runtime.supervise.worker import FollowWorker
 
-__all__ = ["Decision", "Known", "differences", "swap_beside", "swap_table"]
-
+__all__ = ["Decision", "Known", "differences", "require_free", "swap_beside", "swap_table"]
 
 Known = dict[str, tuple[Change, int, int]]
+
+_PARTS = ("table", "quarantine", "late", "outcomes")
 
 
 def differences(world: World, move: Move, scratch: Path) -> Known:
@@ -69,8 +70,9 @@ class Decision:
 
 
 def require_free(stands: Stands, moves: Sequence[Move]) -> None:
-    """Nothing holds any of the tables: a guard may have tripped in the last batch of one.
+    """Every table can be swapped, and so can what lies beside it.
 
+    A guard may have tripped in the last batch of one, or an earlier swap is not finished yet.
     Refused before the first is swapped, this is no release in part.
     """
     for move in moves:
@@ -82,6 +84,8 @@ def require_free(stands: Stands, moves: Sequence[Move]) -> None:
                     f"{move.table} is held: a guard stopped {revision.revision}.",
                     remedy=f"See `penstock status`; then `penstock release {move.table}`.",
                 )
+        for part in _PARTS:
+            _require_shown(*_pair(stands, move, part), move)
 
 
 def swap_table(stands: Stands, move: Move, known: Known, decision: Decision) -> dict[str, Any]:
@@ -104,7 +108,7 @@ def swap_table(stands: Stands, move: Move, known: Known, decision: Decision) -> 
 def swap_beside(stands: Stands, move: Move, known: Known, decision: Decision) -> list[str]:
     """Swap the tables beside it; returns those that were not swapped yet."""
     done = []
-    for part in ("quarantine", "late", "outcomes"):
+    for part in _PARTS[1:]:
         try:
             if _exchange(stands, move, part, known, (), decision) is not None:
                 done.append(part)
@@ -126,19 +130,14 @@ def _exchange(  # noqa: PLR0917 - all of it is one decision
     decision: Decision,
 ) -> dict[str, Any] | None:
     """Let one live log show the other revision; None if it does already."""
-    pair = [stands[move.table, r.revision] for r in (move.old, move.new)]
-    old, new = (_writers(stand.worker)[part] for stand in pair)
+    old, new = _pair(stands, move, part)
     if new.live is not None:
         return None
     with old.log.lock, new.log.lock:  # a stand that lapsed must not commit in between
-        for stand in pair:
-            stand.require()
-        if old.live is None:
-            raise UsageError(
-                f"the live log of {old.name} shows neither {move.old.revision} nor "
-                f"{move.new.revision}.",
-                remedy=f"See `penstock releases {move.table}`.",
-            )
+        for revision in (move.old, move.new):
+            stands[move.table, revision.revision].require()
+        _require_shown(old, new, move)
+        assert old.live is not None  # noqa: S101 - it shows one of them, and not the new one
         if old.held:
             raise UsageError(f"{move.table} is held.", remedy=f"`penstock release {move.table}`")
         began = time.monotonic()
@@ -154,3 +153,18 @@ def _exchange(  # noqa: PLR0917 - all of it is one decision
         "update_seconds": round(ready - began, 3),
         "commit_seconds": round(time.monotonic() - ready, 3),
     }
+
+
+def _pair(stands: Stands, move: Move, part: str) -> tuple[RevisionWriter, RevisionWriter]:
+    """The writers of both revisions of a table, or of one of those beside it."""
+    old, new = (stands[move.table, revision.revision] for revision in (move.old, move.new))
+    return _writers(old.worker)[part], _writers(new.worker)[part]
+
+
+def _require_shown(old: RevisionWriter, new: RevisionWriter, move: Move) -> None:
+    if old.live is None and new.live is None:
+        raise UsageError(
+            f"the live log of {old.name} shows neither {move.old.revision} nor "
+            f"{move.new.revision}: an earlier swap of {move.table} was not finished.",
+            remedy=f"See `penstock releases {move.table}`; finish that one first.",
+        )

@@ -39,7 +39,7 @@ class Holds:
             if name in held:
                 writer.held = True
                 self._known.add(name)
-            elif name in self._known:
+            elif name in self._known and worker.state == "running":  # else nobody would obey
                 self._known.discard(name)
                 self._releasing.add(name)
                 worker.order(_SHOW_AGAIN)

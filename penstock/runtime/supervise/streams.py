@@ -129,11 +129,12 @@ class Streams:
                 worker.share = paces.get(name, 1.0)
 
     def _take_in(self, topics: dict[str, tuple[Stream, dt.timedelta]]) -> None:
-        """All topics in one query, looked at as often as the most eager of their readers asks."""
+        """All topics in one query, looked at as often as the most eager of their readers needs."""
         streams = [stream for stream, _ in topics.values()]
         # Rows wait here for as long as their readers let them: then those go without waiting more.
         waits = {n: min(longest_wait(every), _LONGEST_HOLD) for n, (_, every) in topics.items()}
-        eager = max(EVERY, min((every for _, every in topics.values()), default=EVERY))
+        # Until it is read nobody knows how long a row has waited: that takes little of its time.
+        eager = max(EVERY, min((every for _, every in topics.values()), default=EVERY) / 8)
         if self._ingest is None:
             self._ingest = IngestGroup(
                 self.session,
@@ -169,6 +170,10 @@ class Streams:
     def leave(self, name: str) -> None:
         """A worker that is parked may be forgotten, and so be made anew."""
         self._leaving.add(name)
+
+    def readers(self, stream: str) -> list[str]:
+        """Who reads a stream or a revision."""
+        return list(self._readers.get(stream, []))
 
     # --- tables that come and go ------------------------------------------------------------
     def token_of(self, table: str) -> int:
@@ -308,7 +313,7 @@ class Streams:
 
     def _waker(self, stream: str) -> Callable[[], None]:
         def wake() -> None:
-            for reader in self._readers.get(stream, []):
+            for reader in self.readers(stream):
                 worker = self.workers.get(reader)
                 if worker is not None:
                     worker.wake()

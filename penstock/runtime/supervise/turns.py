@@ -15,13 +15,14 @@ import heapq
 import itertools
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 __all__ = ["Turns", "longest_wait"]
 
 _ROOM = dt.timedelta(seconds=2)  # of a promise, for the work: measured at 500 records a second
 _LONGEST_TURN = 5.0  # seconds
+_LOOK = 0.2  # seconds between two looks of one who waits
 
 
 def longest_wait(freshness: dt.timedelta) -> dt.timedelta:
@@ -33,7 +34,8 @@ class Turns:
     """Who goes next.
 
     A turn ends after a while even where its work does not: a table that catches up for minutes goes
-    on beside the others and holds up nobody.
+    on beside the others and holds up nobody. Nor does anybody wait for ever: who has waited for as
+    long as a turn may last is due, however long its rows could have waited.
     """
 
     def __init__(self, at_once: int, longest: float = _LONGEST_TURN) -> None:
@@ -44,15 +46,26 @@ class Turns:
         self._begun: dict[threading.Event, float] = {}
 
     @contextmanager
-    def one(self, due: float) -> Iterator[None]:
-        """Do something in one's turn; ``due`` says when it should be done (``time.monotonic``)."""
+    def one(self, due: float, hurried: Callable[[], bool] = lambda: False) -> Iterator[None]:
+        """Do something in one's turn.
+
+        Args:
+            due: when it should be done (``time.monotonic``).
+            hurried: asked while it waits: whether to go at once, beside those whose turn it is.
+        """
         mine = threading.Event()
         with self._lock:
-            heapq.heappush(self._waiting, (due, next(self._order), mine))
+            due = min(due, time.monotonic() + self._longest)
+            place = (due, next(self._order), mine)
+            heapq.heappush(self._waiting, place)
             self._admit()
-        while not mine.wait(self._longest):
+        while not mine.wait(_LOOK):
             with self._lock:
                 self._admit()
+                if not mine.is_set() and hurried():
+                    self._waiting.remove(place)
+                    heapq.heapify(self._waiting)
+                    break
         try:
             yield
         finally:

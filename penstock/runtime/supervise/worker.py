@@ -313,7 +313,11 @@ class FollowWorker(Worker):
             return nullcontext()
         born = follower.waiting_since()
         since = time.monotonic() if born is None else born
-        return self._turns.one(since + self.every.total_seconds())
+        return self._turns.one(since + self.every.total_seconds(), self._hurried)
+
+    def _hurried(self) -> bool:
+        """Somebody waits for this thread: a swap may be standing still meanwhile."""
+        return self._stopping.is_set() or not self._orders.empty()
 
     def _advance(self, follower: Follower) -> bool:
         """Take in what is new; was there anything?"""

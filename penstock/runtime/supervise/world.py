@@ -88,8 +88,13 @@ class RunningWorld:
         self._streams.wake(stream)
 
     def restart(self, table: str, revision: str) -> None:
-        """Let a worker that is parked be made anew."""
-        self._streams.leave(f"{table}@{revision}")
+        """Let a worker that is parked be made anew, and those who read what it writes."""
+        own = f"{table}@{revision}"
+        self._streams.leave(own)
+        for name in self._streams.readers(own):
+            reader = self._streams.workers.get(name)
+            if reader is not None and reader.state == "parked":  # it could not open its input
+                self._streams.leave(name)
 
     def forget(self, table: str, revision: str) -> None:
         """Wait until a revision that should not run any more does not; let go of its files."""

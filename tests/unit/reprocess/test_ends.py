@@ -40,6 +40,14 @@ def test_only_candidates_are_given_up(world, revision, verb):
     assert revision in world.book.states
 
 
+def test_nothing_is_deleted_where_a_part_is_refused(world):
+    wanted = [[str(TABLE), "A"], [str(TABLE), "W"]]
+    with pytest.raises(UsageError, match="W is warm"):
+        ends.drop(world, world.book, {"revisions": wanted})
+    assert world.book.states["A"] == State.CANDIDATE
+    assert world.of("A") == [("a", 2)]
+
+
 def test_a_candidate_whose_name_was_live_once_can_be_given_up(world):
     world.swap("A", "X")
     world.swap("X", "A", "rollback")

@@ -206,6 +206,7 @@ def test_repair_of_a_table_that_lost_a_file(world):
 def test_a_released_guard_is_not_taken_back():
     worker = FollowWorker("gold.x@r", lambda: None, lambda: None, lambda: None)
     worker._follower = types.SimpleNamespace(breach="a batch added 9 rows")
+    worker.state = "running"
     writer = types.SimpleNamespace(live=object(), held=True)
     writers = types.SimpleNamespace(all=lambda: [("gold.x", "r", writer)], held=frozenset())
     holds = Holds(writers, {"gold.x@r": worker})
@@ -219,6 +220,35 @@ def test_a_released_guard_is_not_taken_back():
     holds.look(())
     worker._follower.breach = "and again"
     assert holds.breaches() == {"gold.x": "and again"}
+
+
+def test_a_release_waits_for_somebody_who_obeys():
+    """A worker that is parked obeys nobody; the one made in its place has the same writer."""
+    parked, fresh = (
+        FollowWorker("gold.x@r", lambda: None, lambda: None, lambda: None) for _ in range(2)
+    )
+    workers = {"gold.x@r": parked}
+    writer = types.SimpleNamespace(live=object(), held=False)
+    writers = types.SimpleNamespace(all=lambda: [("gold.x", "r", writer)], held=frozenset())
+    holds = Holds(writers, workers)
+    parked.state = "parked"
+    holds.look({"gold.x"})
+    holds.look(())
+    assert parked._orders.empty()
+    workers["gold.x@r"] = fresh
+    fresh.state = "running"
+    holds.look(())
+    assert not fresh._orders.empty(), "live would stand still for ever, and nobody would know why"
+
+
+def test_what_cannot_be_swapped_beside_a_table_is_refused_before_the_table(world, monkeypatch):
+    swapped_in_part(world, monkeypatch)
+    with pytest.raises(UsageError, match=f"quarantine.* shows neither A nor W.*releases {TABLE}"):
+        world.swap("W", "A")
+    assert world.shows() == world.book.live == "A"
+    world.swap("A", "X")  # finished as it says
+    world.swap("W", "A")
+    assert world.shows() == "W"
 
 
 def test_a_hold_is_of_the_revision_that_live_shows(world):

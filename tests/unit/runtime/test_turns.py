@@ -69,6 +69,22 @@ def test_a_turn_that_does_not_end_holds_up_nobody():
     assert queue.ends() == ["holder", "other"]
 
 
+def test_nobody_waits_much_longer_than_a_turn_lasts():
+    queue = Queue(Turns(1, longest=60.0))
+    now = time.monotonic()
+    queue.comes("hourly", now + 3600)
+    queue.comes("soon", now + 120)  # came later, and is due later than a whole turn from now
+    assert queue.ends() == ["holder", "hourly", "soon"]
+
+
+def test_who_is_waited_for_goes_at_once():
+    queue = Queue(Turns(1))
+    with queue.turns.one(1e9, lambda: True):
+        assert queue.went == ["holder"], "it still has its turn"
+    queue.comes("next", 1.0)
+    assert queue.ends() == ["holder", "next"], "who left the line is not waited for"
+
+
 def test_a_turn_is_given_back_when_the_work_fails():
     turns = Turns(1)
     try:
