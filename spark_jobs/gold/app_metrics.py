@@ -11,7 +11,7 @@ from penstock.model import Group, table
     inputs={"requests": "gold.request_minutes", "logs": "gold.log_minutes"},
     kind=Group(by=("service", "window_start")),
     keys=("service", "window_start"),
-    freshness="30 seconds",
+    freshness="1 minute",
     owner="platform",
 )
 def app_metrics(requests: DataFrame, logs: DataFrame) -> DataFrame:

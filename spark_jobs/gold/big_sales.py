@@ -16,7 +16,7 @@ _EVERYTHING_ELSE = "manager"
     inputs={"sales": "silver.sales"},
     kind=Rows(),
     keys=("sale_id",),
-    freshness="5 seconds",
+    freshness="10 seconds",
     owner="shop",
 )
 def big_sales(sales: DataFrame) -> DataFrame:

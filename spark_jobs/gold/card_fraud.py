@@ -13,7 +13,7 @@ _NEAR = 50  # kilometres: terminals of one town do not prove a journey
     inputs={"payments": "gold.card_velocity", "rules": "silver.fraud_rules"},
     kind=Enrich(by=("card_kind",), on="paid_at"),
     keys=("payment_id",),
-    freshness="3 seconds",
+    freshness="5 seconds",
     owner="payments",
 )
 def card_fraud(payments: DataFrame) -> DataFrame:

@@ -15,7 +15,7 @@ _EARTH = 6371.0  # kilometres from the middle to the surface
         "2 hours", by=("card_id",), on="paid_at", updatable_for="10 minutes", updates=True
     ),
     keys=("card_id", "window_end", "payment_id"),
-    freshness="3 seconds",
+    freshness="5 seconds",
     owner="payments",
 )
 def card_velocity(payments: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ from penstock.model import Enrich, table
     inputs={"clicks": "silver.clicks", "users": "silver.users"},
     kind=Enrich(by=("user_id",), on="clicked_at"),
     keys=("click_id",),
-    freshness="5 seconds",
+    freshness="10 seconds",
     owner="web",
 )
 def clicks_enriched(clicks: DataFrame) -> DataFrame:

@@ -18,7 +18,7 @@ from penstock.model import interval_join, table
         updatable_for="1 minute",  # a click or a search that comes late still counts at once
     ),
     keys=("click_id",),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="web",
 )
 def clicks_with_search(clicks: DataFrame) -> DataFrame:

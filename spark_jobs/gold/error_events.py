@@ -10,7 +10,7 @@ from penstock.model import Rows, events, table
     inputs={"logs": "silver.app_logs"},
     kind=Rows(),
     keys=("log_id",),
-    freshness="5 seconds",
+    freshness="10 seconds",
     owner="platform",
 )
 def error_events(logs: DataFrame) -> DataFrame:

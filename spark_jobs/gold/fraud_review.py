@@ -11,7 +11,7 @@ from penstock.model import Group, table
     inputs={"decisions": "gold.card_fraud", "outcomes": "silver.payment_outcomes"},
     kind=Group(by=("payment_id",)),
     keys=("payment_id",),
-    freshness="30 seconds",
+    freshness="1 minute",
     owner="payments",
 )
 def fraud_review(decisions: DataFrame, outcomes: DataFrame) -> DataFrame:

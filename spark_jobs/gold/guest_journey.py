@@ -11,7 +11,7 @@ from penstock.model import Group, table
     inputs={"events": "silver.hotel_events", "loyalty": "silver.loyalty"},
     kind=Group(by=("guest_id",)),
     keys=("guest_id",),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="hotel",
 )
 def guest_journey(events: DataFrame, loyalty: DataFrame) -> DataFrame:

@@ -15,7 +15,7 @@ _REGULAR = 10  # the mean gap over its standard deviation, at least: one part in
     inputs={"connections": "silver.connections"},
     kind=hopping("10 minutes", every="1 minute", on="connected_at", lateness="10 seconds"),
     keys=("host", "address", "window_start"),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="security",
 )
 def host_beacons(connections: DataFrame) -> DataFrame:

@@ -14,7 +14,7 @@ from penstock.model import Totals, changelog, table
         "returns": "silver.returns",
     },
     kind=Totals(by=("model", "size")),
-    freshness="5 seconds",
+    freshness="10 seconds",
     owner="shop",
 )
 def inventory(shipments: DataFrame, sales: DataFrame, returns: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ from penstock.model import Group, table
     inputs={"inventory": "gold.inventory"},
     kind=Group(by=("model",)),
     keys=("model",),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="shop",
 )
 def inventory_by_model(inventory: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ from penstock.model import table, tumbling
     inputs={"logs": "silver.app_logs"},
     kind=tumbling("1 minute", on="logged_at", lateness="10 seconds"),
     keys=("service", "window_start"),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="platform",
 )
 def log_minutes(logs: DataFrame) -> DataFrame:

@@ -16,7 +16,7 @@ _STEP = 10_000_000  # microseconds: the length of a step
     inputs={"steps": "gold.machine_steps"},
     kind=sliding("10 minutes", by=("machine_id",), on="ended_at"),
     keys=("machine_id", "window_end"),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="plant",
 )
 def machine_alerts(steps: DataFrame) -> DataFrame:

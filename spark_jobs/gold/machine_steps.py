@@ -11,7 +11,7 @@ from penstock.model import table, tumbling
     inputs={"readings": "silver.machine_readings"},
     kind=tumbling("10 seconds", on="measured_at", lateness="5 seconds"),
     keys=("machine_id", "window_start"),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="plant",
 )
 def machine_steps(readings: DataFrame) -> DataFrame:

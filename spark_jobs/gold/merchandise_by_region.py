@@ -12,7 +12,7 @@ from spark_jobs.shared import decimal_percentile
     inputs={"loads": "silver.truck_loads"},
     kind=Group(by=("region",)),
     keys=("region",),
-    freshness="5 seconds",
+    freshness="10 seconds",
     owner="logistics",
 )
 def merchandise_by_region(loads: DataFrame) -> DataFrame:

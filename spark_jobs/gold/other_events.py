@@ -10,7 +10,7 @@ from penstock.model import Rows, events, table
     inputs={"logs": "silver.app_logs"},
     kind=Rows(),
     keys=("log_id",),
-    freshness="30 seconds",
+    freshness="1 minute",
     owner="platform",
 )
 def other_events(logs: DataFrame) -> DataFrame:

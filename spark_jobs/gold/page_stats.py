@@ -10,7 +10,7 @@ from penstock.model import Totals, table
     "gold.page_stats",
     inputs={"clicks": "silver.clicks"},
     kind=Totals(by=("page",)),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="web",
 )
 def page_stats(clicks: DataFrame) -> DataFrame:

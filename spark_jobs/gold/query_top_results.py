@@ -11,7 +11,7 @@ from penstock.model import Group, table
     inputs={"results": "gold.result_clicks"},
     kind=Group(by=("query",)),
     keys=("query",),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="web",
 )
 def query_top_results(results: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ from penstock.model import sliding, table
     inputs={"minutes": "gold.region_minutes"},
     kind=sliding("24 hours", by=("region",), on="ended_at"),
     keys=("region", "window_end"),
-    freshness="30 seconds",
+    freshness="1 minute",
     owner="logistics",
 )
 def region_day(minutes: DataFrame) -> DataFrame:

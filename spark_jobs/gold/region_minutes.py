@@ -11,7 +11,7 @@ from penstock.model import table, tumbling
     inputs={"positions": "silver.truck_positions"},
     kind=tumbling("1 minute", on="seen_at", lateness="30 seconds"),
     keys=("region", "truck_id", "window_start"),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="logistics",
 )
 def region_minutes(positions: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ from penstock.model import Enrich, table
     inputs={"days": "gold.region_day", "regions": "silver.regions"},
     kind=Enrich(by=("region",), on="window_end"),
     keys=("region", "window_end"),
-    freshness="30 seconds",
+    freshness="1 minute",
     owner="logistics",
 )
 def region_rolling(days: DataFrame) -> DataFrame:

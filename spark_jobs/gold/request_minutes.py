@@ -11,7 +11,7 @@ from penstock.model import table, tumbling
     inputs={"requests": "silver.app_requests"},
     kind=tumbling("1 minute", on="requested_at", lateness="10 seconds"),
     keys=("service", "window_start"),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="platform",
 )
 def request_minutes(requests: DataFrame) -> DataFrame:

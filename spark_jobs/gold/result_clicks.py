@@ -10,7 +10,7 @@ from penstock.model import Totals, table
     "gold.result_clicks",
     inputs={"clicks": "gold.clicks_with_search"},
     kind=Totals(by=("query", "page")),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="web",
 )
 def result_clicks(clicks: DataFrame) -> DataFrame:

@@ -7,7 +7,7 @@ RETURNS_BY_REASON = sql_table(
     inputs={"returns": "silver.returns"},
     kind=Group(by=("reason",)),
     keys=("reason",),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="shop",
     doc="One row per reason: returns, pairs, money paid back, and the median pairs of a return.",
     query="""

@@ -11,7 +11,7 @@ from penstock.model import Json, changelog, table, tumbling
     inputs={"readings": "silver.readings"},
     kind=tumbling("5 minutes", on="measured_at", lateness="30 seconds", reconcile_within="7 days"),
     keys=("sensor_id", "window_start"),
-    freshness="5 seconds",
+    freshness="10 seconds",
     owner="plant",
 )
 def sensor_5m(readings: DataFrame) -> DataFrame:

@@ -12,7 +12,7 @@ from spark_jobs.song_periods import DAY, in_frames
     inputs={"hours": "gold.song_hours"},
     kind=tumbling("1 day", on="window_start", updates=True),
     keys=("period", "frame", "song_id", "window_start"),
-    freshness="30 seconds",
+    freshness="1 minute",
     owner="music",
 )
 def song_days(hours: DataFrame) -> DataFrame:

@@ -12,7 +12,7 @@ from spark_jobs.song_periods import HOUR, in_frames
     inputs={"minutes": "gold.song_minutes"},
     kind=tumbling("1 hour", on="window_start", updates=True),
     keys=("period", "frame", "song_id", "window_start"),
-    freshness="30 seconds",
+    freshness="1 minute",
     owner="music",
 )
 def song_hours(minutes: DataFrame) -> DataFrame:

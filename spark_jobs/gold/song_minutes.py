@@ -12,7 +12,7 @@ from spark_jobs.song_periods import MINUTE, in_frames
     inputs={"plays": "silver.song_plays"},
     kind=tumbling("1 minute", on="played_at", lateness="10 seconds"),
     keys=("period", "frame", "song_id", "window_start"),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="music",
 )
 def song_minutes(plays: DataFrame) -> DataFrame:

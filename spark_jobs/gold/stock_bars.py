@@ -12,7 +12,7 @@ from penstock.model import table, tumbling
     inputs={"trades": "silver.trades"},
     kind=tumbling("1 minute", on="traded_at", lateness="5 seconds"),
     keys=("ticker", "window_start"),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="markets",
 )
 def stock_bars(trades: DataFrame) -> DataFrame:

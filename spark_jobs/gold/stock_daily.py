@@ -12,7 +12,7 @@ from penstock.model import Group, table
     inputs={"bars": "gold.stock_bars"},
     kind=Group(by=("ticker", "trading_day")),
     keys=("ticker", "trading_day"),
-    freshness="30 seconds",
+    freshness="1 minute",
     owner="markets",
 )
 def stock_daily(bars: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ from penstock.model import hopping, table
     inputs={"trades": "silver.trades"},
     kind=hopping("5 seconds", every="1 second", on="traded_at", lateness="2 seconds", updates=True),
     keys=("ticker", "window_start"),
-    freshness="2 seconds",
+    freshness="5 seconds",
     owner="markets",
 )
 def stock_stats(trades: DataFrame) -> DataFrame:

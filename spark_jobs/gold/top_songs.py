@@ -18,7 +18,7 @@ _BEST = 10
     },
     kind=Group(by=("period", "frame")),
     keys=("period", "frame", "rank"),
-    freshness="30 seconds",
+    freshness="1 minute",
     owner="music",
 )
 def top_songs(minutes: DataFrame, hours: DataFrame, days: DataFrame) -> DataFrame:

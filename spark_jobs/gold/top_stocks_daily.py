@@ -13,7 +13,7 @@ _MOST = 10
     inputs={"days": "gold.stock_daily"},
     kind=Group(by=("trading_day",)),
     keys=("trading_day", "rank"),
-    freshness="30 seconds",
+    freshness="1 minute",
     owner="markets",
 )
 def top_stocks_daily(days: DataFrame) -> DataFrame:

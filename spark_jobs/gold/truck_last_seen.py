@@ -9,7 +9,7 @@ from penstock.model import Latest, table
     "gold.truck_last_seen",
     inputs={"positions": "silver.truck_positions"},
     kind=Latest(by=("truck_id",), order=("seen_at", "partition", "offset")),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="logistics",
 )
 def truck_last_seen(positions: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ from penstock.model import Enrich, table
     inputs={"views": "gold.clicks_with_search", "users": "silver.users"},
     kind=Enrich(by=("user_id",), on="clicked_at"),
     keys=("click_id",),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="web",
 )
 def user_activity(views: DataFrame) -> DataFrame:

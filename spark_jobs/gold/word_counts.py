@@ -14,7 +14,7 @@ _WORD = r"\p{L}+(?:'\p{L}+)*"
     "gold.word_counts",
     inputs={"logs": "silver.app_logs"},
     kind=Totals(by=("word",)),
-    freshness="30 seconds",
+    freshness="1 minute",
     owner="platform",
 )
 def word_counts(logs: DataFrame) -> DataFrame:

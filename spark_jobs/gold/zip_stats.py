@@ -11,7 +11,7 @@ from penstock.model import Totals, table
     inputs={"clicks": "gold.clicks_enriched"},
     # A zip code says where only together with its country.
     kind=Totals(by=("country", "zip_code")),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="web",
 )
 def zip_stats(clicks: DataFrame) -> DataFrame:

@@ -12,7 +12,7 @@ from spark_jobs.shared import coordinates
     inputs={"logs": APP_LOGS},
     kind=Rows(),
     dedupe=Dedupe(key=("log_id",), within="1 hour"),
-    freshness="5 seconds",  # error_events is read by people who are on call
+    freshness="10 seconds",  # error_events is read by people who are on call
     owner="platform",
 )
 def app_logs(logs: DataFrame) -> DataFrame:

@@ -12,7 +12,7 @@ from spark_jobs.shared import coordinates
     inputs={"app_requests": APP_REQUESTS},
     kind=Rows(),
     dedupe=Dedupe(key=("request_id",), within="1 hour"),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="platform",
 )
 def app_requests(app_requests: DataFrame) -> DataFrame:

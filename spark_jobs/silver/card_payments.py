@@ -12,7 +12,7 @@ from spark_jobs.shared import coordinates
     inputs={"card_payments": CARD_PAYMENTS},
     kind=Rows(),
     dedupe=Dedupe(key=("payment_id",), within="1 hour"),
-    freshness="3 seconds",
+    freshness="5 seconds",
     owner="payments",
 )
 def card_payments(card_payments: DataFrame) -> DataFrame:

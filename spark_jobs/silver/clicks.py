@@ -12,7 +12,7 @@ from spark_jobs.shared import coordinates
     inputs={"clicks": CLICKS},
     kind=Rows(),
     dedupe=Dedupe(key=("click_id",), within="1 hour"),
-    freshness="5 seconds",
+    freshness="10 seconds",
     owner="web",
 )
 def clicks(clicks: DataFrame) -> DataFrame:

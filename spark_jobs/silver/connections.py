@@ -12,7 +12,7 @@ from spark_jobs.shared import coordinates
     inputs={"connections": CONNECTIONS},
     kind=Rows(),
     dedupe=Dedupe(key=("connection_id",), within="1 hour"),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="security",
 )
 def connections(connections: DataFrame) -> DataFrame:

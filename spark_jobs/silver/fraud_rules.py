@@ -11,7 +11,7 @@ from spark_jobs.captured import captured, history
     "silver.fraud_rules",
     inputs={"fraud_rules": FRAUD_RULES},
     kind=history("card_kind"),
-    freshness="3 seconds",
+    freshness="5 seconds",
     owner="payments",
 )
 def fraud_rules(fraud_rules: DataFrame) -> DataFrame:

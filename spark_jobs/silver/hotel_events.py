@@ -12,7 +12,7 @@ from spark_jobs.shared import coordinates
     inputs={"hotel_events": HOTEL_EVENTS},
     kind=Rows(),
     dedupe=Dedupe(key=("event_id",), within="1 hour"),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="hotel",
 )
 def hotel_events(hotel_events: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ from spark_jobs.captured import captured, history
     "silver.loyalty",
     inputs={"loyalty": LOYALTY},
     kind=history("guest_id"),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="hotel",
 )
 def loyalty(loyalty: DataFrame) -> DataFrame:

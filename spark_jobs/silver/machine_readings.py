@@ -13,7 +13,7 @@ from spark_jobs.shared import coordinates
     inputs={"readings": MACHINE_READINGS},
     kind=Rows(),
     dedupe=Dedupe(key=("machine_id", "measured_at"), within="1 hour"),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="plant",
 )
 def machine_readings(readings: DataFrame) -> DataFrame:

@@ -12,7 +12,7 @@ from spark_jobs.shared import coordinates
     inputs={"payment_outcomes": PAYMENT_OUTCOMES},
     kind=Rows(),
     dedupe=Dedupe(key=("outcome_id",), within="1 hour"),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="payments",
 )
 def payment_outcomes(payment_outcomes: DataFrame) -> DataFrame:

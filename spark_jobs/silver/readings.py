@@ -13,7 +13,7 @@ from spark_jobs.shared import coordinates
     inputs={"readings": READINGS},
     kind=Rows(),
     dedupe=Dedupe(key=("sensor_id", "measured_at"), within="1 hour"),
-    freshness="5 seconds",
+    freshness="10 seconds",
     owner="plant",
 )
 def readings(readings: DataFrame) -> DataFrame:

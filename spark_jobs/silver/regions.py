@@ -11,7 +11,7 @@ from spark_jobs.captured import captured, history
     "silver.regions",
     inputs={"regions": REGIONS},
     kind=history("region"),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="logistics",
 )
 def regions(regions: DataFrame) -> DataFrame:

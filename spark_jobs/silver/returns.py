@@ -13,7 +13,7 @@ from spark_jobs.shared import coordinates
     inputs={"returns": RETURNS},
     kind=Rows(),
     dedupe=Dedupe(key=("return_id",), within="1 hour"),
-    freshness="5 seconds",
+    freshness="10 seconds",
     owner="shop",
 )
 def returns(returns: DataFrame) -> DataFrame:

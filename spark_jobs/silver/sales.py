@@ -13,7 +13,7 @@ from spark_jobs.shared import coordinates
     inputs={"sales": SALES},
     kind=Rows(),
     dedupe=Dedupe(key=("sale_id",), within="1 hour"),
-    freshness="5 seconds",
+    freshness="10 seconds",
     owner="shop",
 )
 def sales(sales: DataFrame) -> DataFrame:

@@ -13,7 +13,7 @@ from spark_jobs.shared import coordinates
     inputs={"searches": SEARCHES},
     kind=Rows(),
     dedupe=Dedupe(key=("search_id",), within="1 hour"),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="web",
 )
 def searches(searches: DataFrame) -> DataFrame:

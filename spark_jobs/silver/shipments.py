@@ -13,7 +13,7 @@ from spark_jobs.shared import coordinates
     inputs={"shipments": SHIPMENTS},
     kind=Rows(),
     dedupe=Dedupe(key=("shipment_id",), within="1 hour"),
-    freshness="5 seconds",
+    freshness="10 seconds",
     owner="shop",
 )
 def shipments(shipments: DataFrame) -> DataFrame:

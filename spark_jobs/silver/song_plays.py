@@ -12,7 +12,7 @@ from spark_jobs.shared import coordinates
     inputs={"song_plays": SONG_PLAYS},
     kind=Rows(),
     dedupe=Dedupe(key=("play_id",), within="1 hour"),
-    freshness="10 seconds",
+    freshness="20 seconds",
     owner="music",
 )
 def song_plays(song_plays: DataFrame) -> DataFrame:

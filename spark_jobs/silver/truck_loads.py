@@ -10,7 +10,7 @@ from penstock.model import Latest, table
     inputs={"positions": "silver.truck_positions"},
     # A truck keeps to one partition: of two sightings at the same moment the one sent later wins.
     kind=Latest(by=("region", "truck_id", "route_id"), order=("seen_at", "partition", "offset")),
-    freshness="5 seconds",
+    freshness="10 seconds",
     owner="logistics",
 )
 def truck_loads(positions: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ from spark_jobs.shared import coordinates
     "silver.truck_positions",
     inputs={"positions": TRUCK_POSITIONS},
     kind=Rows(),
-    freshness="5 seconds",
+    freshness="10 seconds",
     owner="logistics",
 )
 def truck_positions(positions: DataFrame) -> DataFrame:

@@ -20,7 +20,7 @@ from spark_jobs.bronze.users import USERS
         truncated="truncated",
         snapshot="snapshot",
     ),
-    freshness="5 seconds",
+    freshness="10 seconds",
     owner="shop",
 )
 def users(users: DataFrame) -> DataFrame:

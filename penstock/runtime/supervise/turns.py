@@ -15,14 +15,13 @@ import heapq
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 __all__ = ["Turns", "longest_wait"]
 
-_ROOM = dt.timedelta(seconds=2)  # of a promise, for the work: measured at 500 records a second
+_ROOM = dt.timedelta(seconds=5)  # of a promise, for the work: measured at 500 records a second
 _LONGEST_TURN = 5.0  # seconds
-_LOOK = 0.2  # seconds between two looks of one who waits
 
 
 def longest_wait(freshness: dt.timedelta) -> dt.timedelta:
@@ -46,26 +45,26 @@ class Turns:
         self._begun: dict[threading.Event, float] = {}
 
     @contextmanager
-    def one(self, due: float, hurried: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    def one(self, due: float, mine: threading.Event | None = None) -> Iterator[None]:
         """Do something in one's turn.
 
         Args:
             due: when it should be done (``time.monotonic``).
-            hurried: asked while it waits: whether to go at once, beside those whose turn it is.
+            mine: set when the turn has come; set by anybody else, it is not waited for any longer.
         """
-        mine = threading.Event()
+        mine = mine or threading.Event()
         with self._lock:
             due = min(due, time.monotonic() + self._longest)
             place = (due, next(self._order), mine)
             heapq.heappush(self._waiting, place)
             self._admit()
-        while not mine.wait(_LOOK):
+        while not mine.wait(self._longest):
             with self._lock:
                 self._admit()
-                if not mine.is_set() and hurried():
-                    self._waiting.remove(place)
-                    heapq.heapify(self._waiting)
-                    break
+        with self._lock:
+            if place in self._waiting:  # hurried: it goes beside those whose turn it is
+                self._waiting.remove(place)
+                heapq.heapify(self._waiting)
         try:
             yield
         finally:

@@ -247,11 +247,20 @@ class FollowWorker(Worker):
         self._looked = self._took = -math.inf  # when rounds began: the last, the last that found
         self._rounds, self._busy = 0, 0.0  # those that took something in, and their seconds
         self._broke_off = False
+        self._my_turn = threading.Event()
 
     def order(self, order: Order) -> None:
-        """Have something done between two batches."""
+        """Have something done between two batches.
+
+        It waits for no turn meanwhile: others may be standing still for it.
+        """
         self._orders.put(order)
+        self._my_turn.set()
         self.wake()
+
+    def ask_to_stop(self) -> None:
+        super().ask_to_stop()
+        self._my_turn.set()
 
     def _run(self) -> None:
         follower = self._follower = self._make()
@@ -313,11 +322,10 @@ class FollowWorker(Worker):
             return nullcontext()
         born = follower.waiting_since()
         since = time.monotonic() if born is None else born
-        return self._turns.one(since + self.every.total_seconds(), self._hurried)
-
-    def _hurried(self) -> bool:
-        """Somebody waits for this thread: a swap may be standing still meanwhile."""
-        return self._stopping.is_set() or not self._orders.empty()
+        mine = self._my_turn = threading.Event()
+        if self._stopping.is_set() or not self._orders.empty():  # asked before there was a turn
+            mine.set()
+        return self._turns.one(since + self.every.total_seconds(), mine)
 
     def _advance(self, follower: Follower) -> bool:
         """Take in what is new; was there anything?"""
