@@ -42,11 +42,13 @@ class Lane:
         topic: Topic,
         bronze: BronzeWriter,
         every: dt.timedelta = dt.timedelta(0),
+        unread: dt.timedelta = dt.timedelta(0),
     ) -> None:
         self.name = str(stream.name)
         self.topic = topic
         self.bronze = bronze
         self.every = every  # how long rows may wait before they are committed
+        self._unread = unread.total_seconds()  # how long a row may have waited to be read
         self.batches = 0
         self.record_bytes = 0.0  # of a record in memory, as far as those seen so far tell
         self.failure: Exception | None = None
@@ -81,7 +83,7 @@ class Lane:
         if rows.num_rows:
             self.record_bytes = rows.nbytes / rows.num_rows
         if not self._held:
-            self._born = time.monotonic()
+            self._born = time.monotonic() - self._unread
         self._held.append(rows)
         self._held_bytes += rows.nbytes
         if len(self._held) >= _MOST_PIECES:  # small tables weigh far more than their rows

@@ -59,7 +59,7 @@ log = logging.getLogger("penstock.ingest")
 MOST_OFFSETS = 500_000  # per micro-batch: bounds memory while catching up
 EVERY = dt.timedelta(milliseconds=200)
 READERS = (
-    4  # tasks of a small batch: they do little but wait for the broker, partition by partition
+    3  # tasks of a small batch: they do little but wait for the broker, partition by partition
 )
 _PATIENCE = 20.0  # seconds the batch in hand has to end before its jobs are cancelled
 

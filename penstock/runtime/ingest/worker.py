@@ -191,7 +191,8 @@ class IngestGroup:
 
     def has(self, name: str) -> bool:
         """Whether a stream takes part, or is about to leave: its table may still be written."""
-        return name in self._members
+        with self._asking:
+            return name in self._members or name in self._wanted
 
     def wake(self) -> None:
         self._awake.set()
@@ -256,11 +257,10 @@ class IngestGroup:
         with self._asking:
             wanted, every = dict(self._wanted), self._every
             restarts, self._restarts = self._restarts, set()
+            for name, stream in wanted.items():  # from here on it is ours, whoever asks
+                self._members.setdefault(name, _Member(stream))
         self._look()
         leaving = self._leaving(wanted, restarts)
-        for name, stream in wanted.items():
-            if name not in self._members:
-                self._members[name] = _Member(stream)
         stays = [m for m in self._members.values() if m.name not in leaving]
         now = time.monotonic()
         joining = self._prepare([m for m in stays if m.is_due(now)])
@@ -337,7 +337,7 @@ class IngestGroup:
         if isinstance(topic, PenstockError):
             raise topic
         waits = self._waits.get(member.name, _AT_ONCE)
-        lane = Lane(member.stream, topic, self._bronze(member.stream.name), waits)
+        lane = Lane(member.stream, topic, self._bronze(member.stream.name), waits, self._every)
         if member.lane is not None:
             lane.go_on_from(member.lane)
         return lane

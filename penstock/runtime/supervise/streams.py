@@ -69,7 +69,7 @@ class Streams:
         self._readers: dict[str, list[str]] = {}  # a stream -> the streams to wake when it moves
         self._restarts: dict[str, int] | None = None
         self._leaving: set[str] = set()
-        self._ingest: IngestGroup | None = None
+        self._ingests: dict[str, IngestGroup] = {}  # by pace
         self._turns = Turns(os.cpu_count() or 2)
         self._holds = Holds(self.writers, self.workers)
         self.errands = Errands(self, shares.answers_for, shares.slot)
@@ -108,8 +108,9 @@ class Streams:
         for name in self._asked_to_restart(wishes):
             if name in self.workers:
                 self._ask_to_stop(name)
-            elif self._ingest is not None:
-                self._ingest.restart(name)
+            for group in self._ingests.values():
+                if group.has(name):
+                    group.restart(name)
         for name in [n for n in self.workers if n not in wanted]:
             self._ask_to_stop(name)
         self._bury()
@@ -129,14 +130,31 @@ class Streams:
                 worker.share = paces.get(name, 1.0)
 
     def _take_in(self, topics: dict[str, tuple[Stream, dt.timedelta]]) -> None:
-        """All topics in one query, looked at as often as the most eager of their readers needs."""
+        """Topics in two queries: those somebody is in a hurry for, and the others.
+
+        A look at a topic costs the broker and the executors about as much for one record as for a
+        hundred. A topic that goes over from one to the other is left by the one first.
+        """
+        hasty = {name for name, (_, every) in topics.items() if not every}
+        for pace, members in (("hasty", hasty), ("patient", topics.keys() - hasty)):
+            others = [group for other, group in self._ingests.items() if other != pace]
+            free = [name for name in members if not any(group.has(name) for group in others)]
+            self._read(pace, {name: topics[name] for name in sorted(free)})
+
+    def _read(self, pace: str, topics: dict[str, tuple[Stream, dt.timedelta]]) -> None:
+        """Some topics in one query, looked at as often as the most eager of their readers needs."""
         streams = [stream for stream, _ in topics.values()]
+        eager = min((every for _, every in topics.values()), default=EVERY) / 4
+        eager = max(EVERY, min(eager, _SELDOM))
         # Rows wait here for as long as their readers let them: then those go without waiting more.
-        waits = {n: min(longest_wait(every), _LONGEST_HOLD) for n, (_, every) in topics.items()}
-        # Until it is read nobody knows how long a row has waited: that takes little of its time.
-        eager = max(EVERY, min((every for _, every in topics.values()), default=EVERY) / 8)
-        if self._ingest is None:
-            self._ingest = IngestGroup(
+        waits = {
+            name: max(_AT_ONCE, min(longest_wait(every), _LONGEST_HOLD) - eager)
+            for name, (_, every) in topics.items()
+        }
+        if pace in self._ingests:
+            self._ingests[pace].want(streams, eager, waits)
+        elif streams:
+            self._ingests[pace] = IngestGroup(
                 self.session,
                 self.settings,
                 streams,
@@ -147,9 +165,7 @@ class Streams:
                 waits=waits,
                 checkpoints=checkpoints(self.settings, self.shares.slot),
             )
-            self._ingest.start()
-        else:
-            self._ingest.want(streams, eager, waits)
+            self._ingests[pace].start()
 
     def _asked_to_restart(self, wishes: dict[str, tuple[bool, int]]) -> list[str]:
         """Streams whose restart was asked for since the last look; what came before us is done."""
@@ -186,7 +202,7 @@ class Streams:
     def in_use(self, table: str) -> bool:
         """Whether anything here could still write a table."""
         worked_on = any(name.partition("@")[0] == table for name in list(self.workers))
-        return worked_on or (self._ingest is not None and self._ingest.has(table))
+        return worked_on or any(group.has(table) for group in self._ingests.values())
 
     def _ask_to_stop(self, name: str) -> None:
         """Never wait here: the lease must be renewed meanwhile."""
@@ -206,12 +222,12 @@ class Streams:
     def stop(self) -> None:
         """Topics first, then what follows them, each after the batch in hand."""
         self.errands.stop()
-        if self._ingest is not None:
-            self._ingest.ask_to_stop()
+        for group in self._ingests.values():
+            group.ask_to_stop()
         for worker in self.workers.values():
             worker.ask_to_stop()
-        if self._ingest is not None:
-            self._ingest.join()
+        for group in self._ingests.values():
+            group.join()
         for worker in self.workers.values():
             worker.join()
         self.workers.clear()
@@ -222,7 +238,8 @@ class Streams:
             {"stream": table, "state": "broken", "error": reason, "table": table}
             for table, reason in self.broken.items()
         ]
-        topics = self._ingest.statuses() if self._ingest is not None else []
+        topics = [entry for group in self._ingests.values() for entry in group.statuses()]
+        topics.sort(key=lambda entry: str(entry["stream"]))
         return topics + [worker.status() for worker in list(self.workers.values())] + broken
 
     def logs(self) -> list[DeltaLog]:
@@ -333,6 +350,7 @@ def _runs(revision: Revision, candidate: Candidate | None) -> bool:
     return candidate is not None and (candidate.how == How.FOLLOW or candidate.build == Build.BUILT)
 
 
+_AT_ONCE = dt.timedelta(0)
 _SELDOM = dt.timedelta(seconds=5)  # a topic nobody is in a hurry for
 _LONGEST_HOLD = dt.timedelta(seconds=10)  # of rows in memory: a crash has them read again
 

@@ -71,7 +71,7 @@ class Supervisor:
             self.settings.bucket.require_creating()
         self.registry.create()
         with self._pulse("starting"):
-            session = build_session(self.settings, "penstock-supervisor", waiting=READERS)
+            session = build_session(self.settings, "penstock-supervisor", waiting=2 * READERS)
             found = register(session, self.settings, self.registry)
         self._hold_subjects(found)
         for broken in found.broken:
