@@ -28,7 +28,7 @@ def checked_address(text: str) -> str:
     if scheme == "webhook" and not reason:
         return text
     raise UsageError(
-        f"{shortened(text)!r} is no address{reason}.",
+        f"{_mentioned(text)} is no address{reason}.",
         remedy="Write file, smtp:somebody@example.com or webhook:https://example.com/hook.",
     )
 
@@ -46,13 +46,26 @@ def shortened(address: str) -> str:
         return "webhook:..."
 
 
+def _mentioned(text: str) -> str:
+    """A text that is no address, as an error may name it.
+
+    It may be a webhook's without its ``webhook:``, so only what can be no secret is repeated: a
+    mailbox, for instance one that somebody forgot ``smtp:`` before.
+    """
+    scheme, _, rest = text.partition(":")
+    if scheme == "webhook":
+        return "'webhook:...'"
+    mailbox = rest if scheme.lower() == "smtp" else text
+    return repr(text) if _MAILBOX.fullmatch(mailbox) and "/" not in mailbox else "that"
+
+
 def _wrong_with(url: str) -> str:
     """Why nobody could be reached there, found out as whoever sends would; nothing: all is well."""
     try:
         made = httpx.URL(url)
         made.host.encode("idna")  # which is what resolving its name begins with
     except (httpx.InvalidURL, ValueError) as error:  # idna's errors are ValueErrors
-        return f": {type(error).__name__}" if url in str(error) else f": {str(error).rstrip('.')}"
+        return f": {type(error).__name__}"  # not its words: they quote pieces, secret ones too
     if made.scheme not in ("http", "https") or not made.host:
         return ": it does not begin with http://host or https://host"
     if "%" in made.host or (made.port or 0) > _MOST_PORT:

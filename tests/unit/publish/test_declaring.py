@@ -120,6 +120,25 @@ def test_what_is_no_address(text):
         checked_address(text)
 
 
+SECRET = "T0K3N-of-the-hook"
+
+
+@pytest.mark.parametrize(
+    "text", [f"https://example.com/{SECRET}", f"Webhook:https://example.com/{SECRET}",
+             f"webhook:{SECRET}", f"webhook:https//{SECRET}", f"webhook:http://a:{SECRET}/",
+             SECRET, f"https://u:{SECRET}@example.com", f"example.com/{SECRET}@x"]
+)  # fmt: skip
+def test_what_may_be_a_secret_is_not_repeated(text):
+    with pytest.raises(UsageError) as refused:
+        checked_address(text)
+    assert SECRET.lower() not in str(refused.value).lower()
+
+
+def test_a_mailbox_is_repeated():
+    with pytest.raises(UsageError, match=r"'alice@example\.com' is no address"):
+        checked_address("alice@example.com")
+
+
 def test_the_page_declares_what_can_be_declared(project):
     text = (project / "docs" / "publishing.md").read_text()
     names: dict[str, object] = {}
