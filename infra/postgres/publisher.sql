@@ -23,7 +23,9 @@ CREATE TABLE IF NOT EXISTS notice (
     silent       boolean NOT NULL DEFAULT false,  -- older than the notification: never told of
     since        timestamptz NOT NULL DEFAULT now()
 );
-CREATE INDEX IF NOT EXISTS notice_due ON notice (recipient) WHERE NOT silent AND now IS DISTINCT FROM said;
+-- Of a digest: a recipient is a value of a row, and an index takes none over 2.7 kB.
+CREATE INDEX IF NOT EXISTS notice_due_by ON notice (md5(recipient)) WHERE NOT silent AND now IS DISTINCT FROM said;
+DROP INDEX IF EXISTS notice_due;     -- of before: over the recipient itself
 
 -- One message as it is sent: decided once, sent until it is taken.
 CREATE TABLE IF NOT EXISTS letter (
@@ -43,6 +45,9 @@ CREATE INDEX IF NOT EXISTS letter_due ON letter (next_try) WHERE sent_at IS NULL
 
 CREATE TABLE IF NOT EXISTS recipient (
     name    text PRIMARY KEY,
-    address text NOT NULL,
-    every   text NOT NULL
+    address text,                    -- null: the default, whatever that is then
+    every   text                     -- null: what the notification says
 );
+-- A database of before has them NOT NULL; where they are not, this does nothing.
+ALTER TABLE recipient ALTER COLUMN address DROP NOT NULL;
+ALTER TABLE recipient ALTER COLUMN every DROP NOT NULL;

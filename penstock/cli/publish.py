@@ -147,9 +147,10 @@ def notify(
         address = sys.stdin.read().strip()
     outbox = Outbox(Settings.load())
     try:
-        if recipient is not None:
+        wanted = address is not None or every is not None
+        if recipient is not None and wanted:
             _prefer(outbox, recipient, address, every)
-        elif address or every:
+        elif wanted:
             raise UsageError("whose?", remedy="penstock notify NAME --to ... --every ...")
         found: dict[str, Any] = {
             "recipients": _shown(outbox.recipients()),
@@ -170,19 +171,19 @@ def notify(
 def _shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     from penstock.publish.addresses import shortened
 
-    return [{**row, "address": shortened(row["address"])} for row in rows]
+    return [
+        {**row, "address": shortened(row["address"]) if row["address"] else None} for row in rows
+    ]
 
 
 def _prefer(outbox: Any, recipient: str, address: str | None, every: str | None) -> None:
     from penstock.model.duration import parse_duration
     from penstock.model.publication import IMMEDIATELY
-    from penstock.publish.addresses import FILE, checked_address
+    from penstock.publish.addresses import checked_address
 
-    before = {one["recipient"]: one for one in outbox.recipients()}.get(recipient, {})
-    wanted = every or before.get("every", IMMEDIATELY)
     try:
-        if wanted != IMMEDIATELY:
-            parse_duration(wanted)
+        if every is not None and every != IMMEDIATELY:
+            parse_duration(every)
     except ValueError as error:
         raise UsageError(f"every: {error}.") from None
-    outbox.prefer(recipient, checked_address(address or before.get("address", FILE)), wanted)
+    outbox.prefer(recipient, None if address is None else checked_address(address), every)

@@ -189,10 +189,11 @@ class Outbox(Database):
         with self.transaction():
             rows = self.run(
                 "select n.notice_id, n.subject, n.body, n.times, n.now = :gone from notice n "
-                "left join recipient r on r.name = n.recipient where n.recipient = :recipient "
-                "and coalesce(r.every, n.every) = :every and not n.silent "
-                "and n.now is distinct from n.said order by n.since, n.notice_id limit :most "
-                "for update of n",
+                "left join recipient r on r.name = n.recipient "
+                "where md5(n.recipient) = md5(cast(:recipient as text)) "  # which has an index
+                "and n.recipient = :recipient and coalesce(r.every, n.every) = :every "
+                "and not n.silent and n.now is distinct from n.said "
+                "order by n.since, n.notice_id limit :most for update of n",
                 recipient=recipient,
                 every=every,
                 most=_MOST_IN_LETTER,
@@ -209,7 +210,7 @@ class Outbox(Database):
                 "values (:id, :recipient, :address, :subject, :body, cast(:told as jsonb))",
                 id=_letter_id(told),
                 recipient=recipient,
-                address=chosen[0][0] if chosen else default,
+                address=(chosen[0][0] if chosen else None) or default,
                 subject=subject,
                 body=body,
                 told=json.dumps(told),
@@ -262,13 +263,18 @@ class Outbox(Database):
         )
 
     # --- people ---------------------------------------------------------------------------
-    def prefer(self, name: str, address: str, every: str) -> None:
-        """Somebody's choice; letters that wait for a better address wait no longer."""
+    def prefer(self, name: str, address: str | None, every: str | None) -> None:
+        """Somebody's choice; letters that wait for a better address wait no longer.
+
+        Args:
+            address, every: None leaves what was chosen before, or the default.
+        """
         with self.transaction():
             self.run(
                 "insert into recipient (name, address, every) values (:name, :address, :every) "
-                "on conflict (name) do update set address = excluded.address, "
-                "every = excluded.every",
+                "on conflict (name) do update set "
+                "address = coalesce(excluded.address, recipient.address), "
+                "every = coalesce(excluded.every, recipient.every)",
                 name=name,
                 address=address,
                 every=every,

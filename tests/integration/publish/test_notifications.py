@@ -403,3 +403,38 @@ def _messages(body: str) -> Iterator[tuple[str, str]]:
         if found:
             yield found[1], "gone" if gone else found[2]
         gone = line == "This does not hold any more:"
+
+
+def test_a_choice_of_one_thing_leaves_the_other(outbox):
+    outbox.prefer("ann", None, "1 hour")
+    assert outbox.recipients() == [{"recipient": "ann", "address": None, "every": "1 hour"}]
+    outbox.prefer("ann", "smtp:ann@example.com", None)
+    outbox.prefer("ann", None, "2 hours")
+    (found,) = outbox.recipients()
+    assert (found["address"], found["every"]) == ("smtp:ann@example.com", "2 hours")
+
+
+def test_a_name_too_long_for_an_index_is_told_too(here, sales, outbox):
+    """Random, because what repeats is packed small enough for an index."""
+    long = random.Random(7).randbytes(4_000).hex()
+    sales.set(s1=(long, 12_000))
+    step(here)
+    assert [one["recipient"] for one in outbox.letters()] == [long]
+
+
+def test_an_outbox_of_before_is_brought_up_to_date(outbox, project):
+    before = [
+        "drop index notice_due_by",
+        "create index notice_due on notice (recipient)",
+        "delete from recipient",
+        "alter table recipient alter column address set not null, alter column every set not null",
+    ]
+    for statement in before:
+        outbox.run(statement)
+    schema = (project / "infra" / "postgres" / "publisher.sql").read_text()
+    for _ in range(2):
+        outbox.run(schema)
+    outbox.prefer("ann", None, "1 hour")
+    found = {name for (name,) in outbox.run("select indexname from pg_indexes")}
+    assert "notice_due_by" in found
+    assert "notice_due" not in found

@@ -209,9 +209,27 @@ def test_people_are_listed_without_what_is_secret(people, way):
 def test_an_address_can_come_from_standard_input(people):
     address = f"webhook:https://other.example.com/{SECRET}"
     CliRunner().invoke(notify, ["bob", "--to", "-"], input=f"{address}\n", catch_exceptions=False)
-    assert people.chosen == ("bob", address, "immediately")
+    assert people.chosen == ("bob", address, None)
     with pytest.raises(UsageError) as refused:
         CliRunner().invoke(
             notify, ["bob", "--to", f"webhook:http://a..b/{SECRET}"], catch_exceptions=False
         )
     assert SECRET not in str(refused.value)
+
+
+def test_somebody_is_shown_without_being_changed(people):
+    before = people.chosen
+    shown = CliRunner().invoke(notify, ["bob"], catch_exceptions=False)
+    assert shown.exit_code == 0
+    assert people.chosen is before
+    CliRunner().invoke(notify, ["newcomer"], catch_exceptions=False)
+    assert people.chosen is before
+
+
+def test_how_often_says_nothing_about_where(people):
+    CliRunner().invoke(notify, ["ann", "--every", "1 hour"], catch_exceptions=False)
+    assert people.chosen == ("ann", None, "1 hour")
+    shown = CliRunner().invoke(notify, ["--json"], catch_exceptions=False)
+    assert '"address": null' in shown.output
+    with pytest.raises(UsageError, match="every"):
+        CliRunner().invoke(notify, ["ann", "--every", ""], catch_exceptions=False)
