@@ -119,7 +119,19 @@ class Supervised:
             up = beat is not None and beat.state == "running" and beat.streams
             return beat if up and all(s["state"] == "running" for s in beat.streams) else None
 
-        return wait_for("a running supervisor", running, seconds)
+        try:
+            return wait_for("a running supervisor", running, seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self._what_is_known_of(process)}") from None
+
+    def _what_is_known_of(self, process: subprocess.Popen) -> str:
+        """Streams as the last heartbeat has them and the end of the log, for who reads a failure."""
+        beats = [b for b in self.registry.heartbeats() if b.pid == process.pid]
+        streams = [f"{s['stream']}: {s['state']}" for b in beats for s in b.streams]
+        log = self.settings.logs / f"supervisor-test-{self.processes.index(process)}.log"
+        tail = log.read_text(errors="replace").splitlines()[-40:]
+        beat = f"exit code {process.poll()}, {[(b.state, b.age_seconds) for b in beats]}"
+        return "\n".join([beat, *streams, *tail])
 
     def wait_state(self, process: subprocess.Popen, state: str) -> None:
         wait_for(f"a supervisor in state {state}", lambda: self.beat_of(process).state == state)
