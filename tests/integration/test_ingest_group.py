@@ -39,10 +39,14 @@ class Pair:
         self.writers: dict[TableName, BronzeWriter] = {}
         self.woken: list[str] = []
         self.sent: dict[str, list[bytes]] = {"first": [], "second": []}
-        self.group = IngestGroup(
-            spark,
-            settings,
-            self.streams.values(),
+        self._spark = spark
+        self.group = self.group_of(*self.streams)
+
+    def group_of(self, *names: str) -> IngestGroup:
+        return IngestGroup(
+            self._spark,
+            self.settings,
+            [self.streams[name] for name in names],
             self._bronze,
             on_commit=self.woken.append,
             on_lease_lost=lambda: None,
@@ -158,6 +162,31 @@ def test_a_topic_deleted_under_the_query_stops_nobody_else_and_may_come_back(pai
     wait_for("rows of both lives", lambda: pair.arrived("second"))
     table = DeltaTable(str(pair.folder / "bronze" / "second")).to_pyarrow_table()
     assert len(table["topic_id"].unique()) == 2
+
+
+def test_two_groups_of_as_many_topics_run_at_once_and_a_topic_goes_over(pair):
+    """As a supervisor has them: one for what somebody is in a hurry for, one for the rest."""
+    for name in ("first", "second"):
+        pair.create(name)
+        pair.send(name)
+    pair.group.want([pair.streams["first"]])
+    other = pair.group_of("second")
+    pair.group.start()
+    other.start()
+    try:
+        for name in ("first", "second"):
+            wait_for(f"the rows of the {name}", lambda name=name: pair.arrived(name), 60)
+        other.want([])
+        pair.send("second")
+        wait_for("the second to be left", lambda: not other.has("bronze.second"), 60)
+        pair.group.want(pair.streams.values())
+        for name in ("first", "second"):
+            pair.send(name)
+            wait_for(f"each row of the {name} once", lambda name=name: pair.arrived(name), 60)
+    finally:
+        other.ask_to_stop()
+        other.join(60)
+    assert other.ended
 
 
 def test_a_big_batch_of_two_topics_is_written_by_spark(pair, monkeypatch):

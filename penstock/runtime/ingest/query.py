@@ -61,6 +61,7 @@ EVERY = dt.timedelta(milliseconds=200)
 READERS = (
     3  # tasks of a small batch: they do little but wait for the broker, partition by partition
 )
+_CALLED_BACK = threading.Lock()  # PySpark starts its server for callbacks at the first, unguarded
 _PATIENCE = 20.0  # seconds the batch in hand has to end before its jobs are cancelled
 
 Ends = Mapping[str, Mapping[int, int]]  # topic -> partition -> next offset
@@ -103,10 +104,11 @@ class Ingest:
             .option("maxOffsetsPerTrigger", MOST_OFFSETS)
             .load()
         )
+        with _CALLED_BACK:
+            writer = record_columns(records).writeStream.foreachBatch(self._on_batch)
         self._query = (
-            record_columns(records)
-            .writeStream.queryName(f"ingest of {len(self.lanes)} topics")
-            .foreachBatch(self._on_batch)
+            # Spark refuses a second query of the same name: two groups may have as many topics.
+            writer.queryName(f"{len(self.lanes)} topics, {self._checkpoint.name}")
             .trigger(processingTime=f"{max(1, self.every // _MILLISECOND)} milliseconds")
             .option("checkpointLocation", str(self._checkpoint))
             .start()
