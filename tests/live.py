@@ -125,7 +125,7 @@ class Supervised:
             raise AssertionError(f"{error}\n{self._what_is_known_of(process)}") from None
 
     def _what_is_known_of(self, process: subprocess.Popen) -> str:
-        """Streams as the last heartbeat has them and the end of the log, for who reads a failure."""
+        """Streams as the last heartbeat has them, and the end of the log."""
         beats = [b for b in self.registry.heartbeats() if b.pid == process.pid]
         streams = [f"{s['stream']}: {s['state']}" for b in beats for s in b.streams]
         log = self.settings.logs / f"supervisor-test-{self.processes.index(process)}.log"
