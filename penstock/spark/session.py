@@ -63,6 +63,10 @@ _CONF = {
     "spark.sql.redaction.options.regex": "(?i)url|secret|password|passwd|token|jaas|sasl",
 }
 
+# Hadoop has no library of its own here and starts a `chmod` for every file it makes, several for
+# each micro-batch's checkpoint: 50 ms of waiting. This one asks Java. Executors elsewhere find
+# classes of ours too late for it.
+_FILES = {"spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"}
 _NAMED = {"spark.sql.catalogImplementation": "hive"}
 
 _QUIET = Path(__file__).with_name("quiet.properties")
@@ -109,7 +113,7 @@ def build_session(
         class_path += spark_store.class_path(settings)
     _set_environment(spark, given)
     scratch = claim_scratch(settings.run / "spark")
-    conf = _CONF | (_NAMED if metastore else {})
+    conf = _CONF | (_NAMED if metastore else {}) | (_FILES if spark.is_local else {})
     conf |= _own_conf(settings, scratch, memory=memory, ui=ui)
     conf |= given if spark.is_local else cluster.executor_conf(spark, given, jars)
     conf |= {
@@ -169,7 +173,7 @@ def _java_options(scratch: Path, *, quiet: bool) -> str:
             f"-Djava.io.tmpdir={scratch}",
             "-XX:+UseParallelGC",
             "-Xss4m",
-            # Hadoop forks a process to set permissions; this is the cheap way to fork a big JVM.
+            # Python workers, and Hadoop where executors are elsewhere, are forked off a big JVM.
             "-Djdk.lang.Process.launchMechanism=VFORK",
             f"-Dlog4j2.configurationFile={_QUIET if quiet else _SERVICE}",
         ]
