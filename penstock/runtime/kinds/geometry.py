@@ -31,6 +31,7 @@ class Geometry(ABC):
 
     reach: int
     weight = 1  # how many points a row is accounted for at
+    by: tuple[str, ...] = ()  # columns within which a row touches results, where that is declared
 
     def __init__(self, arguments: list[str]) -> None:
         self.arguments = arguments
@@ -81,6 +82,7 @@ class _Moments(Geometry):
     def __init__(self, sliding: Sliding, arguments: list[str]) -> None:
         super().__init__(arguments)
         self._sliding = sliding
+        self.by = sliding.by
         self.reach = 1
 
     def back(self, argument: str) -> int:

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from penstock.model.windows import Timed
 from penstock.runtime.delta.change import Change
 from penstock.runtime.delta.files import conform, write_arrow
-from penstock.runtime.delta.relate import minus
+from penstock.runtime.delta.relate import among, distinct, matching, minus
 from penstock.runtime.delta.source import Batch, rows_between
 from penstock.runtime.delta.upsert import IS_FINAL, Spans
 from penstock.runtime.fates import late as late_lines
@@ -147,8 +147,8 @@ class TimedFollower(Follower):
             before = self.clocks[argument]
             self.clocks[argument] = newest if before is None else max(newest, before)
         self.positions[given.name] = batch.to
-        touched = self._lowest(argument, pa.concat_tables([added, gone]), sealed)
-        self._write(limit, sealed, touched, batch.count)
+        moved = pa.concat_tables([added, gone])
+        self._write(limit, sealed, argument, moved, batch.count)
 
     def _accepted(self, given: Input, rows: pa.Table, change: str) -> pa.Table:
         """The rows that count for some result in-band; the others are listed as late."""
@@ -215,19 +215,23 @@ class TimedFollower(Follower):
         oldest = int(micros_of(rows[self.times[argument]]).min())
         return max(sealed, oldest - self.geometry.back(argument))
 
-    def _write(self, limit: int, sealed: int, touched: int, count: int) -> None:
+    def _write(self, limit: int, sealed: int, argument: str, moved: pa.Table, count: int) -> None:
         """Compute what became final, and what was touched where that is shown, and commit it."""
-        closes = self.limit()
+        closes, touched = self.limit(), self._lowest(argument, moved, sealed)
         start = min(limit, touched) if self.kind.updates or touched < limit else limit
         end = _EVER if self.kind.updates else closes
         if start >= end or (self.kind.updates and touched == _EVER and closes <= limit):
             self._trim()
             return
-        rows = self._computed(start, end, sealed)
         if self.upserts is None:
+            rows = self._computed(start, end, sealed)
             self.commit(write_arrow(rows, self.writer.path), Change(rows), info={"rows_in": count})
         else:
             old = self.upserts.rows_between(max(start, -_FAR), min(end, _FAR))
+            if self.kind.updates and self.geometry.by:
+                rows = self._again(old, touched, moved, sealed)
+            else:
+                rows = self._computed(start, end, sealed)
             net = Change(minus(rows, old), minus(old, rows))
             self.commit(self.upserts.rewrite(net), net, info={"rows_in": count})
         self._trim()
@@ -241,13 +245,30 @@ class TimedFollower(Follower):
                 self.open_rows[argument] = kept
 
     # --- computing ------------------------------------------------------------------------
-    def _computed(self, start: int, end: int, sealed: int) -> pa.Table:
+    def _again(self, old: pa.Table, touched: int, moved: pa.Table, sealed: int) -> pa.Table:
+        """What stands in the place of results: those of keys that moved computed, others as known.
+
+        Of the others no more can change than whether they are final.
+        """
+        keys = distinct(moved, self.geometry.by)
+        new = self._computed(touched, _EVER, sealed, keys)
+        moving = among(old, keys) & (micros_of(old[self.kind.point]) >= touched)
+        others = old.filter(pa.array(~moving)).drop_columns([IS_FINAL])
+        return pa.concat_tables([new, self.flagged(others)])
+
+    def _computed(
+        self, start: int, end: int, sealed: int, keys: pa.Table | None = None
+    ) -> pa.Table:
         """The results with points in ``[start, end)``, from the rows kept.
 
-        ``sealed`` is what could still change before the batch: up to there rows were counted.
+        Args:
+            sealed: what could still change before the batch: up to there rows were counted.
+            keys: whose results; None: all.
         """
         needed = {a: self._needed(a, rows, start, end) for a, rows in self.open_rows.items()}
         first = self.first.argument
+        if self.geometry.by:
+            needed[first] = self._of_keys(needed[first], start, end, keys)
         if needed[first].num_rows == 0:
             return self.writer.schema.empty_table()
         bounds = {**needed, first: _bounded(needed[first], start, end)}
@@ -265,6 +286,13 @@ class TimedFollower(Follower):
         if high < _FAR:
             rows = rows.filter(pc.less(rows[self.times[argument]], stamp(high)))
         return rows
+
+    def _of_keys(self, rows: pa.Table, start: int, end: int, keys: pa.Table | None) -> pa.Table:
+        """Rows of the keys that have a result there: hours are kept, and few keys move at once."""
+        times = micros_of(rows[self.kind.on])
+        anchors = rows.filter(pa.array((times >= start) & (times < end)))
+        concerned = distinct(anchors, self.geometry.by)
+        return matching(rows, concerned if keys is None else matching(concerned, keys))
 
     def _slice(self, **frames: DataFrame) -> DataFrame:
         """The transform over the results a batch changes.
