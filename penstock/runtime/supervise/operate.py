@@ -42,8 +42,8 @@ from penstock.runtime.supervise.exchange import (
     swap_table,
 )
 from penstock.runtime.supervise.standing import STAND_SECONDS, Move, World, standing
+from penstock.runtime.supervise.standstill import Standstill
 from penstock.runtime.supervise.sweep import sweep
-from penstock.runtime.supervise.worker import Standstill
 
 __all__ = ["OPERATIONS", "Operator", "World"]
 

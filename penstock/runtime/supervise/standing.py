@@ -13,7 +13,8 @@ from penstock.runtime.delta.writer import RevisionWriter
 from penstock.runtime.ingest.bronze import BronzeWriter
 from penstock.runtime.kinds.follow import Follower
 from penstock.runtime.registry import Revision
-from penstock.runtime.supervise.worker import FollowWorker, Standstill
+from penstock.runtime.supervise.standstill import Standstill
+from penstock.runtime.supervise.worker import FollowWorker
 from penstock.settings import Settings
 
 __all__ = ["STAND_SECONDS", "Move", "Stands", "World", "standing"]

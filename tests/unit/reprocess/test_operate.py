@@ -23,8 +23,9 @@ from penstock.runtime.registry import Revision
 from penstock.runtime.staging import Candidate
 from penstock.runtime.supervise import exchange, operate, standing, tasks
 from penstock.runtime.supervise.holds import Holds
+from penstock.runtime.supervise.standstill import Standstill
 from penstock.runtime.supervise.streams import Streams
-from penstock.runtime.supervise.worker import FollowWorker, Standstill
+from penstock.runtime.supervise.worker import FollowWorker
 from tests.unit.reprocess.operated import TABLE, made, reopened, rows, swapped_in_part
 
 
