@@ -61,7 +61,7 @@ class Errands:
                 self.keep((task.id, {"error": gone, "usage": True}, True))
                 continue
             worker = self._worker_of(task)
-            if worker is None or worker.state not in ("running", "parked"):
+            if worker is None or worker.stopping or worker.state not in ("running", "parked"):
                 continue  # it may be about to start, or be somebody else's; the task waits
             self._given.add(task.id)
             if worker.state == "parked":

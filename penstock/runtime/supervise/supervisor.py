@@ -147,6 +147,7 @@ class Supervisor:
             upkeep.stop()
             slots.stop()
             streams.stop()
+            self._tell_the_rest(streams.errands)
             self._streams = None
             self._leave()
 
@@ -202,6 +203,14 @@ class Supervisor:
                     errands.keep(answer)
                 raise
             found.pop(0)
+
+    def _tell_the_rest(self, errands: Errands) -> None:
+        """What came of tasks while the streams stopped; not of those a successor may be at."""
+        try:
+            if self.shares.renew():
+                self._tell_answers(errands)
+        except PenstockError as error:
+            log.warning("%s", error)
 
     def _require_spark(self, session: SparkSession) -> None:
         """Without its JVM this process can do nothing: leave, so that a standby takes over."""

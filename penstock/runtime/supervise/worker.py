@@ -39,6 +39,7 @@ log = logging.getLogger("penstock.worker")
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 _TIDY = 3600.0  # seconds between two looks for what has outlived its retention
 _LONGEST_REST = 30.0
+_NOT_BEGUN = "it stopped before this was begun"
 _IDLE = 1.0  # a follower looks by itself this often, should a wake-up be missed
 
 
@@ -78,6 +79,11 @@ class Worker(ABC):
         self._awake.set()
 
     @property
+    def stopping(self) -> bool:
+        """True once it was asked to stop: what it is given now may never be begun."""
+        return self._stopping.is_set()
+
+    @property
     def ended(self) -> bool:
         """True once the thread is gone and cannot write any more."""
         return not self._thread.is_alive()
@@ -113,6 +119,16 @@ class Worker(ABC):
         self.error = ""
 
     def _live(self) -> None:
+        try:
+            self._keep_running()
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        """The last thing its thread does."""
+        return
+
+    def _keep_running(self) -> None:
         while not self._stopping.is_set():
             try:
                 self.state = "starting"
@@ -170,6 +186,8 @@ class FollowWorker(Worker):
         self.every = every
         self._follower: Follower | None = None
         self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
+        self._door = threading.Lock()  # so that nothing is left in the queue of one that is gone
+        self._gone = False
         self._began = 0.0  # the batch in hand
         self._looked = self._took = -math.inf  # when rounds began: the last, the last that found
         self._rounds, self._busy = 0, 0.0  # those that took something in, and their seconds
@@ -179,11 +197,24 @@ class FollowWorker(Worker):
     def order(self, order: Order) -> None:
         """Have something done between two batches.
 
-        It waits for no turn meanwhile: others may be standing still for it.
+        It waits for no turn meanwhile: others may be standing still for it. One that has ended, or
+        ends before it comes to it, says so by ``failed``.
         """
-        self._orders.put(order)
+        with self._door:
+            gone = self._gone
+            if not gone:
+                self._orders.put(order)
+        if gone:
+            order.failed(_NOT_BEGUN)
+            return
         self._my_turn.set()
         self.wake()
+
+    def _leave(self) -> None:
+        with self._door:
+            self._gone = True
+        while not self._orders.empty():
+            self._orders.get().failed(_NOT_BEGUN)
 
     def ask_to_stop(self) -> None:
         super().ask_to_stop()

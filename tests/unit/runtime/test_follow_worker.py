@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
+from penstock.errors import TransformError
 from penstock.runtime.supervise.turns import longest_wait
-from penstock.runtime.supervise.worker import FollowWorker
+from penstock.runtime.supervise.worker import FollowWorker, Order
 
 EVERY = dt.timedelta(seconds=30)
 WAIT = longest_wait(EVERY).total_seconds()
@@ -109,3 +111,46 @@ def test_a_continuous_table_waits_for_nothing(follower):
     worker.ask_to_stop()
     worker.join()
     assert follower.taken == [3, 4, 5]
+
+
+def ordered(worker: FollowWorker) -> list[str]:
+    """An order, and what is said of its failing."""
+    failed: list[str] = []
+    worker.order(Order(lambda follower: {}, lambda result: None, failed.append))
+    return failed
+
+
+def test_what_waits_for_a_batch_when_it_is_told_to_stop_is_not_forgotten(follower):
+    in_hand, go_on = threading.Event(), threading.Event()
+
+    def batch() -> bool:
+        in_hand.set()
+        go_on.wait(5)
+        return False
+
+    follower.advance = batch
+    worker = FollowWorker("x", lambda: follower, lambda: None, lambda: None)
+    worker.start()
+    assert in_hand.wait(5)
+    failed = ordered(worker)
+    worker.ask_to_stop()
+    assert worker.stopping
+    go_on.set()
+    worker.join()
+    assert failed == ["it stopped before this was begun"]
+    assert ordered(worker) == failed, "who comes later hears it at once"
+
+
+def test_what_waits_behind_an_order_that_parks_it_is_not_forgotten(follower):
+    worker = FollowWorker("x", lambda: follower, lambda: None, lambda: None)
+
+    def breaks() -> bool:
+        raise TransformError("a row that nobody can isolate")
+
+    follower.advance = breaks
+    first, second = ordered(worker), ordered(worker)
+    worker.start()
+    worker.join()
+    assert worker.state == "parked"
+    assert "nobody can isolate" in first[0]
+    assert second == ["it stopped before this was begun"]
