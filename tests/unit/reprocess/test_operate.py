@@ -223,6 +223,37 @@ def test_a_released_guard_is_not_taken_back():
     assert holds.breaches() == {"gold.x": "and again"}
 
 
+@pytest.mark.parametrize("guard", ["", "a batch added 9 rows"])
+def test_a_release_that_fails_is_tried_again(guard):
+    released = []
+
+    def release() -> int:
+        released.append(True)
+        if len(released) == 1:
+            raise OSError("the disk is full")
+        worker._follower.breach = ""
+        return 0
+
+    worker = FollowWorker("gold.x@r", lambda: None, lambda: None, lambda: None)
+    worker._follower = types.SimpleNamespace(
+        breach=guard, advance=lambda: False, release=release, close=lambda: None
+    )
+    worker.state = "running"
+    writer = types.SimpleNamespace(live=object(), held=True)
+    writers = types.SimpleNamespace(all=lambda: [("gold.x", "r", writer)], held=frozenset())
+    holds = Holds(writers, {"gold.x@r": worker})
+    holds.look({"gold.x"})
+    holds.look(())
+    with pytest.raises(OSError, match="full"):
+        worker._obey(worker._follower)
+    assert holds.breaches() == {}, "it is being released: nobody holds it anew"
+    holds.look(())
+    worker._obey(worker._follower)
+    holds.look(())
+    assert len(released) == 2
+    assert worker._orders.empty(), "and once it went well, not again"
+
+
 def test_a_release_waits_for_somebody_who_obeys():
     """A worker that is parked obeys nobody; the one made in its place has the same writer."""
     parked, fresh = (
