@@ -165,7 +165,7 @@ class Supervisor:
             )
             for table, reason in streams.breaches().items():
                 self.staging.hold(table, reason, "a guard")
-            streams.errands.hand_out(self.registry.tasks())
+            streams.errands.hand_out(self.registry.tasks(), self.registry.take)
             self._tell_answers(streams.errands)
             self._beat("running")
         except PenstockError as error:
