@@ -222,7 +222,7 @@ class FollowWorker(Worker):
 
     def _run(self) -> None:
         follower = self._follower = self._make()
-        follower.go_on = self._go_on
+        follower.go_on, follower.stopping = self._go_on, self._stopping.is_set
         self.state = "running"
         tidy = time.monotonic() + _TIDY
         self._looked = -math.inf  # whatever came before us, at once
