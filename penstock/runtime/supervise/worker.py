@@ -193,6 +193,8 @@ class FollowWorker(Worker):
         self._rounds, self._busy = 0, 0.0  # those that took something in, and their seconds
         self._broke_off = False
         self._my_turn = threading.Event()
+        self._asked = threading.Event()  # for something, while it rests
+        self._obeying = False
 
     def order(self, order: Order) -> None:
         """Have something done between two batches.
@@ -208,6 +210,7 @@ class FollowWorker(Worker):
             order.failed(_NOT_BEGUN)
             return
         self._my_turn.set()
+        self._asked.set()
         self.wake()
 
     def _leave(self) -> None:
@@ -219,6 +222,7 @@ class FollowWorker(Worker):
     def ask_to_stop(self) -> None:
         super().ask_to_stop()
         self._my_turn.set()
+        self._asked.set()
 
     def _run(self) -> None:
         follower = self._follower = self._make()
@@ -249,13 +253,22 @@ class FollowWorker(Worker):
             follower.close()
 
     def _go_on(self, batch: Batch) -> bool:
-        """Between two batches of a long way: rest as told, and see whether anything is asked."""
+        """Between two batches of a long way: rest as told, and see whether anything is asked.
+
+        What is asked waits for no rest, neither while it is in the queue nor while it is in hand.
+        """
         spent, share = time.monotonic() - self._began, self.share
-        if share < 1.0:
-            self._stopping.wait(min(_LONGEST_REST, spent / share - spent) if share else _IDLE)
+        if share < 1.0 and not self._obeying:
+            self._pause(min(_LONGEST_REST, spent / share - spent) if share else _IDLE)
         self._began = time.monotonic()
         self._broke_off = self._stopping.is_set() or not self._orders.empty() or self.share == 0
         return not self._broke_off
+
+    def _pause(self, seconds: float) -> None:
+        """Rest until something is asked."""
+        self._asked.clear()
+        if self._orders.empty() and not self._stopping.is_set():
+            self._asked.wait(seconds)
 
     def _next_look(self, follower: Follower, every: dt.timedelta) -> float:
         """When to look: as the oldest row that waits has it; now and then even if none is known."""
@@ -288,7 +301,7 @@ class FollowWorker(Worker):
     def _advance(self, follower: Follower) -> bool:
         """Take in what is new; was there anything?"""
         if self.share == 0:
-            self._stopping.wait(_IDLE)
+            self._pause(_IDLE)
             return False
         self._began = time.monotonic()
         with self._turn(follower):
@@ -304,6 +317,7 @@ class FollowWorker(Worker):
     def _obey(self, follower: Follower) -> None:
         while not self._orders.empty():
             order = self._orders.get()
+            self._began, self._obeying = time.monotonic(), True
             try:
                 follower.advance()
                 order.done(order.run(follower))
@@ -312,6 +326,8 @@ class FollowWorker(Worker):
             except Exception as error:
                 order.failed(in_a_line(error))
                 raise  # the follower may be half way through something: it is made anew
+            finally:
+                self._obeying = False
             self._moved()
             self._on_commit()
 

@@ -26,7 +26,7 @@ from penstock.runtime.supervise.holds import Holds
 from penstock.runtime.supervise.standstill import Standstill
 from penstock.runtime.supervise.streams import Streams
 from penstock.runtime.supervise.worker import FollowWorker
-from tests.unit.reprocess.operated import TABLE, made, reopened, rows, swapped_in_part
+from tests.unit.reprocess.operated import TABLE, Quiet, made, reopened, rows, swapped_in_part
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_hold_that_comes_while_the_difference_is_computed(world, monkeypatch):
 
 def test_a_stand_that_lapses_is_noticed(world, monkeypatch):
     real = Standstill.__init__
-    monkeypatch.setattr(Standstill, "__init__", lambda self, w: real(self, w, 0.2))
+    monkeypatch.setattr(Standstill, "__init__", lambda self, w, _: real(self, w, 0.2))
     slow = exchange.brought_up
 
     def late_in_the_day(*rest):
@@ -93,6 +93,32 @@ def test_a_stand_that_lapses_is_noticed(world, monkeypatch):
         world.swap("A", "X")
     assert world.rows() in (world.of("A"), world.of("X"))
     assert world.book.live == (world.shows() or "X")
+
+
+def test_the_first_of_many_stands_outlasts_the_coming_of_the_others(world, monkeypatch):
+    monkeypatch.setattr(standing, "_PATIENCE", 0.3)
+    moves = [
+        standing.Move(f"gold.x{n}", *(Revision(f"gold.x{n}", r, "", "", {}) for r in "XA"))
+        for n in range(3)
+    ]
+    workers = [FollowWorker(str(n), lambda: Quiet(context), lambda: None, lambda: None)
+               for n in range(6)]  # fmt: skip
+    context = world.worker(str(TABLE), "X").context
+    waiting = iter(workers)
+
+    def comes_late(table, revision):
+        worker = next(waiting)
+        worker.start()
+        time.sleep(0.15)
+        return worker
+
+    monkeypatch.setattr(world, "worker", comes_late)
+    with standing.standing(world, moves) as stands:
+        for stand in stands.values():
+            stand.require()
+    for worker in workers:
+        worker.ask_to_stop()
+        worker.join()
 
 
 def test_a_candidate_that_reads_fewer_tables_can_be_aligned():
