@@ -59,6 +59,10 @@ class Work(Protocol):
     def unbegun(self) -> bool:
         """It is known to have no position yet, so that nothing is kept for it."""
 
+    @property
+    def lost(self) -> bool:
+        """It cannot go on from its position whatever is kept for it: somebody has to say how."""
+
     def newest(self) -> int | None:
         """The version there is."""
 
@@ -238,15 +242,7 @@ class Publisher:
         if time.monotonic() - self._claimed_at < _CLAIM_EVERY:
             return
         self._claimed_at = time.monotonic()
-        needed: dict[str, int] = {}
-        unsure: set[str] = set()
-        for kept in self._kept.values():
-            table, work = kept.published.table, kept.work
-            version = work.claimed if work is not None else None
-            if version is not None:
-                needed[table] = min(version, needed.get(table, version))
-            elif work is None or not work.unbegun:
-                unsure.add(table)
+        needed, unsure, lost = self._needs()
         claims = Claims(self._settings.home)
         held = {c.table: c.version for c in claims.all() if c.who == _READER and not c.is_over}
         for table, version in needed.items():
@@ -254,6 +250,27 @@ class Publisher:
             if table not in unsure or version < held.get(table, version + 1):
                 claims.hold(_READER, table, version)
         self._claimed |= needed.keys()
+        for table in lost - needed.keys() - unsure:
+            claims.let_go(_READER, table)
+            self._claimed.discard(table)
+
+    def _needs(self) -> tuple[dict[str, int], set[str], set[str]]:
+        """By table the oldest version needed; tables of which somebody cannot say now what they
+        need; tables of which somebody needs nothing any more."""
+        needed: dict[str, int] = {}
+        unsure: set[str] = set()
+        lost: set[str] = set()
+        for kept in self._kept.values():
+            table, work = kept.published.table, kept.work
+            if work is not None and work.lost:
+                lost.add(table)
+                continue
+            version = work.claimed if work is not None else None
+            if version is not None:
+                needed[table] = min(version, needed.get(table, version))
+            elif work is None or not work.unbegun:
+                unsure.add(table)
+        return needed, unsure, lost
 
     def _tell(self, *, force: bool = False) -> None:
         if not force and time.monotonic() - self._told_at < _TELL_EVERY:
