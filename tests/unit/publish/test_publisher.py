@@ -5,16 +5,24 @@ from __future__ import annotations
 import json
 from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from penstock.errors import DefinitionError, NotRunning, PositionLost, ProducerUnusable
+from penstock.errors import (
+    DefinitionError,
+    NotRunning,
+    PositionLost,
+    ProducerUnusable,
+    ServiceFailed,
+)
 from penstock.publish.declared import Published
 from penstock.publish.notify import NotifyWork
 from penstock.publish.positions import Position
 from penstock.publish.records import Records
 from penstock.publish.run import Publisher, _Kept
+from penstock.publish.state import read_told
 from penstock.runtime.upkeep.claims import Claims
 from penstock.serve.snapshot import Column
 from tests.unit.export.export_world import World
@@ -54,7 +62,7 @@ def publisher_of(settings):
     settings.home.mkdir(parents=True, exist_ok=True)
 
     def make(*works: Work) -> Publisher:
-        publisher = Publisher(settings, outlet=object())  # type: ignore[arg-type]
+        publisher = Publisher(settings, outlet=SimpleNamespace())  # type: ignore[arg-type]
         publisher._kept = {w.published: _Kept(w.published, lambda w=w: w) for w in works}  # type: ignore
         return publisher
 
@@ -78,6 +86,40 @@ def test_but_a_publisher_that_was_replaced_leaves(publisher_of):
     work.broken = ProducerUnusable("somebody else publishes now.")
     with pytest.raises(ProducerUnusable):
         publisher_of(work).round()
+
+
+@pytest.mark.parametrize("what", ["_claim", "_tell", "_look_at_declarations"])
+def test_what_fails_beside_the_publications_ends_none_of_them(
+    settings, publisher_of, monkeypatch, what, caplog
+):
+    def full(*args: Any, **named: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    work = Work("a")
+    publisher = publisher_of(work)
+    real = getattr(publisher, what)
+    monkeypatch.setattr(publisher, what, full)
+    for _ in range(2):
+        publisher.round()
+    assert work.steps == 2
+    assert caplog.text.count("Traceback") == 1, "not twice a second"
+    assert "No space left on device" in publisher._error()
+    if what != "_tell":
+        publisher._tell(force=True)
+        assert "No space left on device" in read_told(settings).error
+    monkeypatch.setattr(publisher, what, real)
+    publisher.round()
+    assert publisher._error() == ""
+
+
+def test_what_fails_beside_them_is_told_to_who_publishes_once(publisher_of, monkeypatch):
+    publisher = publisher_of(Work("a"))
+    publisher._outlet.close = lambda: None  # type: ignore[method-assign]
+    monkeypatch.setattr(Claims, "all", lambda self: fails(IndexError("nobody foresaw it")))
+    for _ in range(2):  # it does not look right because it is not time to look again
+        publisher.round()
+    with pytest.raises(ServiceFailed, match="the claims: IndexError"):
+        publisher.once()
 
 
 def test_keys_that_went_are_told_before_schemas_are_made(settings):
