@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from penstock.errors import NotRunning, PenstockError, ServiceFailed
+from penstock.errors import LeaseLost, NotRunning, PenstockError, ServiceFailed
 from penstock.runtime.declared.analysis import Analysed
 from penstock.runtime.declared.register import register
 from penstock.runtime.delta.upkeep import Upkeep
@@ -185,12 +185,21 @@ class Supervisor:
                 streams.writers.let_go(table)
             self.shares.give_up(idle)
         if wanted - held and (taken := self.shares.take(wanted - held)):
-            for table in finish_swaps(self.settings, self.registry, taken.keys()):
+            keep_on = self._keep_slot
+            for table in finish_swaps(self.settings, self.registry, taken.keys(), keep_on):
                 log.warning("%s was swapped before a crash: noted now", table)
             self.shares.keep(taken)
             revisions = self.registry.revisions()
         here = self.shares.whole(revisions, wanted)
         return [revision for revision in revisions if revision.table in here]
+
+    def _keep_slot(self) -> None:
+        """In the middle of a round that may outlast the slot."""
+        if not self.shares.renew():
+            raise LeaseLost(
+                "the slot ran out while live logs were looked at.",
+                remedy="Nothing was begun. Whoever has it now goes on: see `penstock streams`.",
+            )
 
     def _tell_answers(self, errands: Errands) -> None:
         found = errands.answers()
