@@ -212,6 +212,21 @@ def test_a_table_that_is_held_is_not_repaired(world):
         operate._repair(world, world.book, {"table": str(TABLE), "who": "me", "why": "x"})
 
 
+def test_nor_is_one_that_a_guard_stopped_in_its_last_batch(world):
+    """The registry does not know of it yet; what the guard holds back must not be shown."""
+    writer = world.parts["X"][0]
+    writer.held = True
+    writer.commit(write_arrow(rows(("bad", 9)), writer.path), {"i": 2})
+    before = world.rows()
+    asked = {"table": str(TABLE), "who": "me", "why": "x"}
+    with pytest.raises(UsageError, match=f"a guard stopped X.*penstock release {TABLE}"):
+        operate._repair(world, world.book, asked)
+    assert world.rows() == before
+    world.running = lambda table, revision: None  # parked: nobody would carry a release out
+    operate._repair(world, world.book, asked)
+    assert world.rows() == world.of("X")
+
+
 def test_repair_shows_the_revision_again_to_every_reader(world):
     write_deltalake(str(world.path()), rows(("foreign", 7)), mode="append")
     told = operate._repair(world, world.book, {"table": str(TABLE), "who": "me", "why": "x"})
