@@ -2,9 +2,9 @@
 
 **How it works.** ``connect`` opens one. ``Database`` keeps one, opened when it is needed: a role
 owns the database of its name; its password is a generated secret. A server that is away, starts,
-stops or has no room for us is ``NotRunning``, and the next call connects again. A statement that
-the server refuses is a mistake of ours and is raised as it is; within a transaction nothing runs
-after it.
+stops or has no room for us is ``NotRunning``, and the next call connects again. One that is there
+and does not let us in is ``ServiceFailed``, for waiting does not help. A statement that the server
+refuses is a mistake of ours and is raised as it is; within a transaction nothing runs after it.
 
 **What it does not do.** Try again by itself: whoever calls knows what may be done twice.
 """
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Database", "connect", "said"]
 
 _AWAY = (pg8000.native.InterfaceError, OSError)
-_NO_SERVICE = ("57", "53")  # classes of SQLSTATE: stopping; out of connections, disk or memory
+# Classes of SQLSTATE: starting or stopping; out of connections, disk or memory; no connection.
+_NO_SERVICE = ("57", "53", "08")
 
 
 def connect(
@@ -38,6 +39,7 @@ def connect(
 
     Raises:
         NotRunning: nobody answers there.
+        ServiceFailed: the server does not let us in.
     """
     try:
         return pg8000.native.Connection(
@@ -49,7 +51,12 @@ def connect(
             timeout=timeout,
         )
     except (*_AWAY, pg8000.native.DatabaseError) as error:
-        # DatabaseError too: a server that starts, recovers or stops refuses in words.
+        # A server that starts, recovers or stops refuses in words, as one does that knows us not.
+        if isinstance(error, pg8000.native.DatabaseError) and not _is_away(error):
+            raise ServiceFailed(
+                f"{what} does not let {role} in: {said(error)}.",
+                remedy="Is it the Postgres of this stack? See `penstock status`.",
+            ) from error
         raise NotRunning(
             f"{what} does not answer.",
             remedy="Start it: `penstock up`; then look at `penstock status`.",
@@ -82,6 +89,7 @@ class Database:
 
         Raises:
             NotRunning: the server is away; what was begun is undone.
+            ServiceFailed: it does not let us in.
             pg8000.native.DatabaseError: it refused the statement; what was begun is undone.
             ServiceFailed: it was the rest of a transaction that is undone already.
         """
@@ -102,9 +110,11 @@ class Database:
         try:
             return connection.run(sql, **values) or []
         except _AWAY as error:
+            if _is_ours(error):
+                raise
             raise self._away() from error
         except pg8000.native.DatabaseError as error:
-            if _code(error)[:2] in _NO_SERVICE:
+            if _is_away(error):
                 raise self._away() from error
             try:
                 connection.run("rollback")
@@ -151,3 +161,13 @@ def _code(error: pg8000.native.DatabaseError) -> str:
     """The SQLSTATE of a server's complaint."""
     told = error.args[0] if error.args else {}
     return str(told.get("C", "")) if isinstance(told, dict) else ""
+
+
+def _is_away(error: pg8000.native.DatabaseError) -> bool:
+    """Whether a server that complains will do better by itself."""
+    return _code(error)[:2] in _NO_SERVICE
+
+
+def _is_ours(error: Exception) -> bool:
+    """Whether values do not fit their statement: told before the server hears of it."""
+    return isinstance(error, pg8000.native.InterfaceError) and "placeholder" in str(error)

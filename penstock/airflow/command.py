@@ -110,8 +110,8 @@ def _started(command: list[str], settings: Settings) -> Iterator[subprocess.Pope
         errors="replace",
         start_new_session=True,
     )
-    give_way(_NICENESS, process.pid)  # a session of its own does not inherit it
     try:
+        give_way(_NICENESS, process.pid)  # a session of its own does not inherit it
         with _ended_with_the_task(process):
             yield process
     finally:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import getpass
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -90,7 +92,7 @@ def ask(
     registry.create()
     told: dict[str, Any] = {}
     for name, part in _parts(registry, table, verb, arguments or {}):
-        answer = _asked(settings, registry, (name, verb, part), timeout=timeout, quiet=quiet)
+        answer = _asked(registry, (name, verb, part), timeout=timeout, quiet=quiet)
         told = _joined(told, answer)
     return told
 
@@ -130,7 +132,6 @@ def _joined(told: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
 
 
 def _asked(
-    settings: Settings,
     registry: Registry,
     task: tuple[str, str, dict[str, Any]],
     *,
@@ -141,17 +142,18 @@ def _asked(
     number = registry.ask(table, verb, arguments, getpass.getuser())
     started, told = time.monotonic(), False
     while True:
-        (found,) = registry.tasks([number])
+        with _known_to_wait(number):
+            (found,) = registry.tasks([number])
         if found.state != "asked":
             return _result(found)
         waited = time.monotonic() - started
         if waited > _SOON and not told:
             told = True
-            _require_taken(settings, registry, number)
+            _require_taken(registry, number)
             if not quiet:
                 click.echo(f"waiting for {verb} of {table} (task {number}) ...", err=True)
         if waited > timeout:
-            _require_taken(settings, registry, number)
+            _require_taken(registry, number)
             raise PenstockError(
                 f"{verb} of {table} is not done after {timeout:.0f} s; it goes on by itself.",
                 remedy=f"Look at `penstock streams`; it is task {number}.",
@@ -159,22 +161,46 @@ def _asked(
         time.sleep(_LOOK)
 
 
-def _require_taken(settings: Settings, registry: Registry, number: int) -> None:
-    """Take a task back that there is nobody for: whoever asked is told that it was not done, and
-    must not find it done hours later."""
+@contextmanager
+def _known_to_wait(number: int) -> Iterator[None]:
+    """A registry that cannot be asked does not say that a task is not done."""
     try:
-        require_supervisor(settings, f"task {number} is taken back.")
-    except NotRunning:
-        registry.finish(number, {"error": "it was taken back: no supervisor ran"}, failed=True)
+        yield
+    except NotRunning as error:
+        raise NotRunning(
+            f"{error.message} Task {number} may be done by now, or be done later.",
+            remedy="Look at `penstock status` and `penstock streams` before you ask again.",
+        ) from error
+
+
+def _require_taken(registry: Registry, number: int) -> None:
+    """Take a task back that there is nobody for: whoever asked is told that it was not done, and
+    must not find it done hours later. One that was begun may be done this moment, by a supervisor
+    that only cannot say so: it is left."""
+    with _known_to_wait(number):
+        if not _is_stale(registry.heartbeat()):
+            return
+        if registry.take_back(number, "it was taken back: no supervisor ran"):
+            raise NotRunning(
+                f"no supervisor is running; task {number} is taken back.",
+                remedy="Run `penstock up`.",
+            )
         (found,) = registry.tasks([number])
-        if found.state == "failed":  # else it was done at the last moment
-            raise
+    if found.state == "asked":  # else it was done at the last moment
+        raise NotRunning(
+            f"the supervisor that began task {number} gives no sign of life: it may have done it, "
+            "or the next one does.",
+            remedy="Run `penstock up`; then look at `penstock streams`.",
+        )
 
 
 def require_supervisor(settings: Settings, consequence: str) -> None:
-    beat = heartbeat.read(settings)
-    if beat is None or beat.age_seconds > heartbeat.STALE_AFTER:
+    if _is_stale(heartbeat.read(settings)):
         raise NotRunning(f"no supervisor is running; {consequence}", remedy="Run `penstock up`.")
+
+
+def _is_stale(beat: heartbeat.Heartbeat | None) -> bool:
+    return beat is None or beat.age_seconds > heartbeat.STALE_AFTER
 
 
 def _result(task: Task) -> dict[str, Any]:

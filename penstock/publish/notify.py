@@ -37,7 +37,9 @@ class NotifyWork:
         self._table = LiveTable(settings, published.table, scratch)
         self._outbox = Outbox(settings)
         self._at: Position | None = None
+        self._known: int | None = None  # the version of the last position there was
         self.unbegun = False  # until the outbox says so
+        self.lost = False
 
     @property
     def reached(self) -> int | None:
@@ -45,7 +47,8 @@ class NotifyWork:
 
     @property
     def claimed(self) -> int | None:
-        return self.reached
+        """Also while it cannot go on: keys that changed may be changed back."""
+        return self._known
 
     def newest(self) -> int | None:
         return self._table.newest()
@@ -73,7 +76,7 @@ class NotifyWork:
         except NoSuchVersion:
             return False
         except Rebuild as lost:
-            self._at = None
+            self._at, self.lost = None, True
             raise PositionLost(
                 f"what came to {self.published.table} cannot be told any more: {lost.reason}.",
                 remedy=f"Go on from now: `penstock publish --go-on {self.published.name}`.",
@@ -81,7 +84,7 @@ class NotifyWork:
         except BaseException:
             self._at = None
             raise
-        self._at = after
+        self._stand_at(after)
         return True
 
     def go_on_from_now(self) -> None:
@@ -89,13 +92,17 @@ class NotifyWork:
         at = self._position(self._table.whole())
         with self._outbox.transaction():
             self._outbox.keep(self.published.name, at.to_json().decode())
-        self._at, self.unbegun = at, False
+        self._stand_at(at)
+
+    def _stand_at(self, at: Position) -> None:
+        self._at, self._known, self.unbegun, self.lost = at, at.version, False, False
 
     def _resumed(self) -> Position | None:
         told = self._outbox.position(self.published.name)
         if told is None:
             return None
         at = Position.from_json(json.dumps(told).encode())
+        self._known = at.version
         if at.keys != self.published.keys:
             raise PositionLost(
                 f"{self.published.table} has other keys now than when {self.published.name} began.",

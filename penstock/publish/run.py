@@ -21,7 +21,7 @@ import duckdb
 from confluent_kafka import KafkaException
 
 from penstock.alone import alone
-from penstock.errors import PenstockError, PositionLost, ProducerUnusable, in_a_line
+from penstock.errors import PenstockError, PositionLost, ProducerUnusable, ServiceFailed, in_a_line
 from penstock.publish.declared import NOTIFICATION, Published, declared
 from penstock.publish.outlet import Outlet
 from penstock.publish.state import Told
@@ -58,6 +58,10 @@ class Work(Protocol):
     @property
     def unbegun(self) -> bool:
         """It is known to have no position yet, so that nothing is kept for it."""
+
+    @property
+    def lost(self) -> bool:
+        """It cannot go on from its position whatever is kept for it: somebody has to say how."""
 
     def newest(self) -> int | None:
         """The version there is."""
@@ -147,6 +151,7 @@ class Publisher:
         self._told_at = self._claimed_at = float("-inf")
         self._claimed: set[str] = set()
         self._sender: Sender | None = None
+        self._troubles: dict[str, str] = {}  # by what failed beside the publications
 
     def run(self, stopping: threading.Event) -> None:
         """Publish until told to stop.
@@ -163,7 +168,7 @@ class Publisher:
         finally:
             stopping.set()
             letters.join()
-        self._tell(force=True)
+        self._guarded("the state", lambda: self._tell(force=True))
         self._outlet.close()
 
     def _send_letters(self, stopping: threading.Event) -> None:
@@ -182,7 +187,11 @@ class Publisher:
         return any(item.kind == NOTIFICATION for item in list(self._kept))
 
     def once(self) -> list[dict[str, Any]]:
-        """Publish what there is now, and tell how it went."""
+        """Publish what there is now, and tell how it went.
+
+        Raises:
+            ServiceFailed: something beside the publications went wrong.
+        """
         while self.round():
             pass
         if self._notifies:
@@ -191,18 +200,40 @@ class Publisher:
             Sender(self._settings).once()
         self._tell(force=True)
         self._outlet.close()
+        if self._troubles:
+            raise ServiceFailed(self._error(), remedy="Mend that, then: `penstock publish`.")
         return [kept.told() for kept in self._kept.values()]
 
     def round(self) -> bool:
-        """One piece of each publication; True: something moved."""
-        self._look_at_declarations()
+        """One piece of each publication; True: something moved.
+
+        What is done beside them waits for the next time if it fails: it must not end them all.
+        """
+        self._guarded("what is declared", self._look_at_declarations)
         moved = [
             kept.attempt(go_on_wish(self._settings, item.target))
             for item, kept in self._kept.items()
         ]
-        self._claim()
-        self._tell()
+        self._guarded("the claims", self._claim)
+        self._guarded("the state", self._tell)
         return any(moved)
+
+    def _guarded(self, what: str, do: Callable[[], None]) -> None:
+        try:
+            do()
+        except Exception as error:
+            told = f"{what}: {type(error).__name__}: {in_a_line(error)}"
+            if self._troubles.get(what) != told:
+                log.exception("%s", told)
+            self._troubles[what] = told
+        else:
+            self._troubles.pop(what, None)
+
+    def _error(self) -> str:
+        """What no publication can be blamed for."""
+        waiting = self._sender.error if self._sender is not None else ""
+        letters = [f"no letters are sent: {waiting}"] if waiting else []
+        return "; ".join([*self._troubles.values(), *letters])
 
     # --- what is declared -------------------------------------------------------------------
     def _look_at_declarations(self) -> None:
@@ -237,16 +268,7 @@ class Publisher:
         """Let maintenance keep the commits that are still needed."""
         if time.monotonic() - self._claimed_at < _CLAIM_EVERY:
             return
-        self._claimed_at = time.monotonic()
-        needed: dict[str, int] = {}
-        unsure: set[str] = set()
-        for kept in self._kept.values():
-            table, work = kept.published.table, kept.work
-            version = work.claimed if work is not None else None
-            if version is not None:
-                needed[table] = min(version, needed.get(table, version))
-            elif work is None or not work.unbegun:
-                unsure.add(table)
+        needed, unsure, lost = self._needs()
         claims = Claims(self._settings.home)
         held = {c.table: c.version for c in claims.all() if c.who == _READER and not c.is_over}
         for table, version in needed.items():
@@ -254,15 +276,35 @@ class Publisher:
             if table not in unsure or version < held.get(table, version + 1):
                 claims.hold(_READER, table, version)
         self._claimed |= needed.keys()
+        for table in lost - needed.keys() - unsure:
+            claims.let_go(_READER, table)
+            self._claimed.discard(table)
+        self._claimed_at = time.monotonic()  # not before: what failed is still a trouble
+
+    def _needs(self) -> tuple[dict[str, int], set[str], set[str]]:
+        """By table the oldest version needed; tables of which somebody cannot say now what they
+        need; tables of which somebody needs nothing any more."""
+        needed: dict[str, int] = {}
+        unsure: set[str] = set()
+        lost: set[str] = set()
+        for kept in self._kept.values():
+            table, work = kept.published.table, kept.work
+            if work is not None and work.lost:
+                lost.add(table)
+                continue
+            version = work.claimed if work is not None else None
+            if version is not None:
+                needed[table] = min(version, needed.get(table, version))
+            elif work is None or not work.unbegun:
+                unsure.add(table)
+        return needed, unsure, lost
 
     def _tell(self, *, force: bool = False) -> None:
         if not force and time.monotonic() - self._told_at < _TELL_EVERY:
             return
-        self._told_at = time.monotonic()
         told = [kept.told() for kept in self._kept.values()]
-        waiting = self._sender.error if self._sender is not None else ""
-        error = f"no letters are sent: {waiting}" if waiting else ""
-        Told(os.getpid(), time.time(), error, told).write(self._settings)
+        Told(os.getpid(), time.time(), self._error(), told).write(self._settings)
+        self._told_at = time.monotonic()
 
 
 def go_on_wish(settings: Settings, target: str) -> Path:

@@ -46,6 +46,10 @@ _SECRETS = re.compile(r"webhook:\w+://(?:([^@/]*)@)?[^/?#]*[/?#]?(.*)", re.DOTAL
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 
 
+class _NoMailServer(ServiceFailed):
+    """Nobody takes any mail there."""
+
+
 class Sender:
     """Makes letters of what is due, and sends them."""
 
@@ -61,7 +65,7 @@ class Sender:
         """
         while not stopping.wait(_LOOK_EVERY):
             try:
-                self.once()
+                self.once(stopping)
                 self.error = ""
             except PenstockError as error:
                 self.error = in_a_line(error)
@@ -70,13 +74,24 @@ class Sender:
                 self.error = f"{type(error).__name__}: {in_a_line(error)}"
         self._outbox.close()
 
-    def once(self) -> int:
-        """Send what is due; returns how many letters were taken."""
+    def once(self, stopping: threading.Event | None = None) -> int:
+        """Send what is due; returns how many letters were taken.
+
+        A mail server that is not there is asked once, not for every letter, each of which would
+        wait for it.
+
+        Args:
+            stopping: no other letter is begun once it is set: a successor may be sending them.
+        """
         default = self._settings.notify.default
         self._outbox.make_letters(default)
-        taken = 0
+        taken, unreachable = 0, False
         waiting: set[str] = set()  # whose letter failed: a correction must not come before it
         for letter in self._outbox.due(default):
+            if stopping is not None and stopping.is_set():
+                break
+            if unreachable and letter.address.startswith("smtp:"):
+                waiting.add(letter.recipient)
             if letter.recipient in waiting:
                 continue
             try:
@@ -86,6 +101,7 @@ class Sender:
                 log.warning("letter %s to %s: %s", letter.id, letter.recipient, told)
                 self._outbox.failed(letter, told)
                 waiting.add(letter.recipient)
+                unreachable = unreachable or isinstance(error, _NoMailServer)
                 continue
             self._outbox.sent(letter)
             taken += 1
@@ -114,7 +130,10 @@ class Sender:
         mail["Message-ID"] = f"<{letter.id}@penstock>"
         mail.set_content(letter.body)
         host, _, port = known.smtp.rpartition(":")
-        server = smtplib.SMTP(host.strip("[]"), int(port), timeout=_TIMEOUT)
+        try:
+            server = smtplib.SMTP(host.strip("[]"), int(port), timeout=_TIMEOUT)
+        except OSError as error:
+            raise _NoMailServer(f"{known.smtp} does not answer: {in_a_line(error)}") from error
         try:
             server.send_message(mail)
         finally:

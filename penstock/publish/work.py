@@ -55,6 +55,7 @@ class TopicWork:
         self.published = published
         self.table = LiveTable(settings, published.table, scratch)
         self.rebuilt = ""  # why the table was last compared whole
+        self.lost = False
         self._settings = settings
         self._outlet = outlet
         self._scratch = scratch
@@ -109,12 +110,15 @@ class TopicWork:
         if not self._topic_id:
             self._topic_id = self._outlet.topics.ensure(self.published)
         try:
-            return self._stepped()
+            moved = self._stepped()
         except NoSuchVersion:
             return False
         except BaseException:  # whatever it was, nothing known before it is taken for granted
             self._topic_id, self._reached = "", None
             raise
+        if moved:
+            self.lost = False
+        return moved
 
     def _stepped(self) -> bool:
         try:
@@ -161,6 +165,7 @@ class TopicWork:
     def _begin_again(self, reason: str) -> bool:
         if self.published.kind == CHANGELOG:
             return self._compare(reason)
+        self.lost = True
         raise PositionLost(
             f"what came to {self.published.table} since version {self._told_version()} cannot be "
             f"told any more: {reason}.",
@@ -197,6 +202,7 @@ class TopicWork:
         self._topic_id = self._outlet.topics.ensure(self.published)
         stretch = self.table.whole()
         self._note(self._position(stretch.until, stretch))
+        self.lost = False
 
     # --- changes ----------------------------------------------------------------------------
     def _go_on(self, at: Position) -> bool:

@@ -107,6 +107,7 @@ create table if not exists task (
     asked_at   timestamptz not null default now(),
     done_at    timestamptz
 );
+alter table task add column if not exists taken_at timestamptz;
 create index if not exists task_asked on task (id) where state = 'asked';
 create table if not exists wish (
     stream   text primary key,
@@ -302,6 +303,27 @@ class Registry(Database):
         else:
             rows = self.run(columns + "where id = any(cast(:ids as bigint[])) order by id", ids=ids)
         return [Task(*row) for row in rows]
+
+    def take(self, task: int) -> bool:
+        """A supervisor begins a task; False when it is done or taken back by now.
+
+        One that a crash interrupted is taken again.
+        """
+        rows = self.run(
+            "update task set taken_at = now() where id = :task and state = 'asked' returning id",
+            task=task,
+        )
+        return bool(rows)
+
+    def take_back(self, task: int, reason: str) -> bool:
+        """Whoever asked gives a task up; False when somebody has begun it, or done it."""
+        rows = self.run(
+            "update task set state = 'failed', result = cast(:result as jsonb), done_at = now() "
+            "where id = :task and state = 'asked' and taken_at is null returning id",
+            result=json.dumps({"error": reason}),
+            task=task,
+        )
+        return bool(rows)
 
     def finish(self, task: int, result: dict[str, Any], *, failed: bool = False) -> None:
         self.run(

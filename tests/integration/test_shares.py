@@ -145,3 +145,20 @@ def test_what_concerns_two_supervisors_is_asked_of_each(registry):
     settled(one)
     assert len(_parts(registry, "silver.trades", "swap", {"to": to})) == 1
     assert _parts(registry, "", "sweep", {}) == [("", {})]
+
+
+def test_a_task_is_taken_back_only_while_nobody_has_begun_it(registry):
+    def state(task: int) -> str:
+        (found,) = registry.tasks([task])
+        return found.state
+
+    waits, begun = (registry.ask("gold.none", "reconcile", {}, "me") for _ in range(2))
+    assert registry.take(begun)
+    assert not registry.take_back(begun, "nobody there")
+    assert registry.take_back(waits, "nobody there")
+    assert not registry.take(waits)
+    assert registry.take(begun), "a crash interrupted it: the next supervisor takes it again"
+    assert (state(waits), state(begun)) == ("failed", "asked")
+    registry.finish(begun, {})
+    assert state(begun) == "done"
+    assert not registry.take(begun)

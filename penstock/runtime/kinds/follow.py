@@ -98,6 +98,7 @@ class Follower(ABC):
         self.apart: dict[str, list[Action]] = {}
         # Asked between two batches of a long way: whether to go on now.
         self.go_on: Callable[[Batch], bool] = lambda batch: True
+        self.stopping: Callable[[], bool] = lambda: False  # told to leave after the batch in hand
         self._settled = time.monotonic()
         self._born: float | None = None  # the oldest row of the round in hand
         self._since: dict[str, int] = {}  # where the round in hand began

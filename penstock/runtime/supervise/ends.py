@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 from deltalake.exceptions import DeltaError
@@ -92,11 +92,19 @@ def delete_revision(settings: Settings, name: TableName, revision: str) -> int:
     return freed
 
 
-def finish_swaps(settings: Settings, registry: Registry, tables: Collection[str]) -> list[str]:
+def finish_swaps(
+    settings: Settings,
+    registry: Registry,
+    tables: Collection[str],
+    before_each: Callable[[], None] = lambda: None,
+) -> list[str]:
     """Bring the registry in line with the live logs of tables: what they show is what is live.
 
     A crash between the commit of a swap and its note in the registry is mended here, before
     anything is written.
+
+    Args:
+        before_each: called before each log is opened, for many take long.
     """
     staging, mended = Staging(registry), []
     revisions = [r for r in registry.revisions() if r.table in tables]
@@ -105,6 +113,7 @@ def finish_swaps(settings: Settings, registry: Registry, tables: Collection[str]
         path = live_path(settings.warehouse, TableName.parse(live.table))
         if len(others) < 2 or not (path / "_delta_log").exists():
             continue
+        before_each()
         try:
             log_of = delta_table(path)
             actual = shown(log_of, others)

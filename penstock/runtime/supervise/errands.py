@@ -47,13 +47,17 @@ class Errands:
         """True while an operation on several writers goes on."""
         return bool(self._operating)
 
-    def hand_out(self, tasks: list[Task]) -> None:
-        """Give each task to the operator, or to the worker of its table's live revision, once."""
+    def hand_out(self, tasks: list[Task], take: Callable[[int], bool]) -> None:
+        """Give each task to the operator, or to the worker of its table's live revision, once.
+
+        Args:
+            take: notes that a task is begun; False when whoever asked has taken it back.
+        """
         for task in tasks:
             if task.id in self._given:
                 continue
             if task.verb in OPERATIONS:
-                self._operate(task)
+                self._operate(task, take)
                 continue
             if self._gone(task):
                 self._given.add(task.id)
@@ -61,8 +65,10 @@ class Errands:
                 self.keep((task.id, {"error": gone, "usage": True}, True))
                 continue
             worker = self._worker_of(task)
-            if worker is None or worker.state not in ("running", "parked"):
+            if worker is None or worker.stopping or worker.state not in ("running", "parked"):
                 continue  # it may be about to start, or be somebody else's; the task waits
+            if not take(task.id):
+                continue
             self._given.add(task.id)
             if worker.state == "parked":
                 self.keep((task.id, {"error": f"it is parked: {worker.error}"}, True))
@@ -71,9 +77,11 @@ class Errands:
             else:
                 worker.order(self._order(task))
 
-    def _operate(self, task: Task) -> None:
+    def _operate(self, task: Task, take: Callable[[int], bool]) -> None:
         ours = [self._answers_for(table) for table in tables_of(task)]
         if task.arguments.get("slot", self._slot) != self._slot or not ours[0]:
+            return
+        if not take(task.id):
             return
         self._given.add(task.id)
         if not all(ours):

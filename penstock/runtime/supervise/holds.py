@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -12,19 +13,19 @@ from penstock.runtime.supervise.writers import Writers
 
 __all__ = ["Holds"]
 
+log = logging.getLogger("penstock.holds")
+
 
 def _show_again(follower: Follower) -> dict[str, Any]:
     return {"mirrored": follower.release()}
-
-
-_SHOW_AGAIN = Order(_show_again, lambda result: None, lambda error: None)
 
 
 class Holds:
     """Carries holds of the registry out.
 
     What a guard holds is held by its own commit; a hold in the registry follows, and when that is
-    taken away, so is the guard's.
+    taken away, so is the guard's. A release that fails is tried again for as long as we live: the
+    registry knows of no hold any more, so nobody else would.
     """
 
     def __init__(self, writers: Writers, workers: Mapping[str, Worker]) -> None:
@@ -42,9 +43,17 @@ class Holds:
             elif name in self._known and worker.state == "running":  # else nobody would obey
                 self._known.discard(name)
                 self._releasing.add(name)
-                worker.order(_SHOW_AGAIN)
+                worker.order(self._release(name))
             if not worker.breach:
                 self._releasing.discard(name)
+
+    def _release(self, name: str) -> Order:
+        def failed(reason: str) -> None:
+            log.warning("%s is not released yet: %s", name, reason)
+            self._known.add(name)
+            self._releasing.discard(name)
+
+        return Order(_show_again, lambda result: None, failed)
 
     def breaches(self) -> dict[str, str]:
         """Tables that a guard holds and nobody knows of yet, and why."""

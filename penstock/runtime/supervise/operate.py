@@ -42,8 +42,8 @@ from penstock.runtime.supervise.exchange import (
     swap_table,
 )
 from penstock.runtime.supervise.standing import STAND_SECONDS, Move, World, standing
+from penstock.runtime.supervise.standstill import Standstill
 from penstock.runtime.supervise.sweep import sweep
-from penstock.runtime.supervise.worker import Standstill
 
 __all__ = ["OPERATIONS", "Operator", "World"]
 
@@ -252,6 +252,13 @@ def _repair(world: World, registry: Registry, arguments: dict[str, Any]) -> dict
         if stand is not None:
             stand.arrived(STAND_SECONDS)
         writer, keys = world.writer(table, revision, part)
+        # A guard may have tripped in its last batch. Of one that does not run the registry tells
+        # all: there is nobody who could carry a release out, so what it held is shown by this.
+        if stand is not None and writer.held:
+            raise UsageError(
+                f"{table} is held: a guard stopped {revision}.",
+                remedy=f"See `penstock status`; then `penstock release {table}`.",
+            )
         live = DeltaLog.take(path, world.token_of(table))
         told = show_again(writer, live, keys, info, _scratch(world))
     finally:

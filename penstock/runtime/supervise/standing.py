@@ -13,12 +13,14 @@ from penstock.runtime.delta.writer import RevisionWriter
 from penstock.runtime.ingest.bronze import BronzeWriter
 from penstock.runtime.kinds.follow import Follower
 from penstock.runtime.registry import Revision
-from penstock.runtime.supervise.worker import FollowWorker, Standstill
+from penstock.runtime.supervise.standstill import Standstill
+from penstock.runtime.supervise.worker import FollowWorker
 from penstock.settings import Settings
 
 __all__ = ["STAND_SECONDS", "Move", "Stands", "World", "standing"]
 
 STAND_SECONDS = 120.0  # for a worker to finish the batch it has in hand
+_PATIENCE = 120.0  # for as long a stand waits without a call, for each that is with it
 
 Stands = Mapping[tuple[str, str], Standstill]  # by table and revision
 
@@ -59,13 +61,17 @@ def standing(world: World, moves: list[Move]) -> Iterator[Stands]:
     a stand, is never behind it. Then the new one reads exactly as far. Where the two read different
     revisions of an input, those have come to a stand before, at the same input of their own, and
     each side reads its own to the end: versions of two logs cannot be compared.
+
+    The first waits for all others to arrive, to be aligned and to be swapped: the more there are,
+    the longer each waits before it takes itself for forgotten.
     """
     stands: dict[tuple[str, str], Standstill] = {}
     pairs = with_inputs(world, moves)
+    patience = _PATIENCE * 2 * len(pairs)
     try:
         for move in pairs:
             for revision in (move.new, move.old):
-                stand = Standstill(world.worker(move.table, revision.revision))
+                stand = Standstill(world.worker(move.table, revision.revision), patience)
                 stands[move.table, revision.revision] = stand
                 stand.arrived(STAND_SECONDS)
         for move in pairs:

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from penstock.errors import NotRunning, PenstockError, ServiceFailed
+from penstock.errors import LeaseLost, NotRunning, PenstockError, ServiceFailed
 from penstock.runtime.declared.analysis import Analysed
 from penstock.runtime.declared.register import register
 from penstock.runtime.delta.upkeep import Upkeep
@@ -147,6 +147,7 @@ class Supervisor:
             upkeep.stop()
             slots.stop()
             streams.stop()
+            self._tell_the_rest(streams.errands)
             self._streams = None
             self._leave()
 
@@ -164,7 +165,7 @@ class Supervisor:
             )
             for table, reason in streams.breaches().items():
                 self.staging.hold(table, reason, "a guard")
-            streams.errands.hand_out(self.registry.tasks())
+            streams.errands.hand_out(self.registry.tasks(), self.registry.take)
             self._tell_answers(streams.errands)
             self._beat("running")
         except PenstockError as error:
@@ -184,12 +185,21 @@ class Supervisor:
                 streams.writers.let_go(table)
             self.shares.give_up(idle)
         if wanted - held and (taken := self.shares.take(wanted - held)):
-            for table in finish_swaps(self.settings, self.registry, taken.keys()):
+            keep_on = self._keep_slot
+            for table in finish_swaps(self.settings, self.registry, taken.keys(), keep_on):
                 log.warning("%s was swapped before a crash: noted now", table)
             self.shares.keep(taken)
             revisions = self.registry.revisions()
         here = self.shares.whole(revisions, wanted)
         return [revision for revision in revisions if revision.table in here]
+
+    def _keep_slot(self) -> None:
+        """In the middle of a round that may outlast the slot."""
+        if not self.shares.renew():
+            raise LeaseLost(
+                "the slot ran out while live logs were looked at.",
+                remedy="Nothing was begun. Whoever has it now goes on: see `penstock streams`.",
+            )
 
     def _tell_answers(self, errands: Errands) -> None:
         found = errands.answers()
@@ -202,6 +212,14 @@ class Supervisor:
                     errands.keep(answer)
                 raise
             found.pop(0)
+
+    def _tell_the_rest(self, errands: Errands) -> None:
+        """What came of tasks while the streams stopped; not of those a successor may be at."""
+        try:
+            if self.shares.renew():
+                self._tell_answers(errands)
+        except PenstockError as error:
+            log.warning("%s", error)
 
     def _require_spark(self, session: SparkSession) -> None:
         """Without its JVM this process can do nothing: leave, so that a standby takes over."""

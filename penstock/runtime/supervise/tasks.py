@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import UsageError
+from penstock.errors import PenstockError, UsageError
 from penstock.runtime.kinds.backfill import backfill_timed
 from penstock.runtime.kinds.backfill_net import backfill_net
 from penstock.runtime.kinds.follow import Follower
@@ -26,7 +26,26 @@ def _reconcile(table: Follower, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run(table: Follower, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Everything new was taken in just before; what is left is to commit and count it."""
+    """Take in everything there was when this began, commit and count it.
+
+    One look may not do: it ends after a batch when something else is asked of the table meanwhile.
+    """
+    ends = {given.name: given.source.log.version for given in table.inputs.values()}
+    while any(table.positions[name] < end for name, end in ends.items()):
+        if table.stopping():
+            raise PenstockError(
+                f"{table.name} was told to stop, {table.behind} commits of its inputs before the "
+                "end.",
+                remedy=f"What was taken in stays. Then: `penstock run {table.name}`.",
+            )
+        before = dict(table.positions)
+        table.advance()
+        if table.positions == before:
+            raise PenstockError(
+                f"{table.name} takes in nothing, {table.behind} commits of its inputs before the "
+                "end.",
+                remedy="See `penstock streams`, then run it again.",
+            )
     table.settle(now=True)
     return {"version": table.writer.log.version, "behind": table.behind}
 

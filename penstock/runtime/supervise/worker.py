@@ -14,7 +14,6 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +23,6 @@ import duckdb
 from penstock.errors import (
     ForeignCommit,
     LeaseLost,
-    PenstockError,
     TransformError,
     UsageError,
     in_a_line,
@@ -34,14 +32,14 @@ from penstock.runtime.kinds.follow import Follower, TableContext
 from penstock.runtime.mend.replay import expire
 from penstock.runtime.supervise.turns import Turns, longest_wait
 
-__all__ = ["FollowWorker", "Order", "Standstill", "Worker"]
+__all__ = ["FollowWorker", "Order", "Worker"]
 
 log = logging.getLogger("penstock.worker")
 
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 _TIDY = 3600.0  # seconds between two looks for what has outlived its retention
 _LONGEST_REST = 30.0
-_LONGEST_CALL = 600.0  # seconds for one thing asked of a worker that stands
+_NOT_BEGUN = "it stopped before this was begun"
 _IDLE = 1.0  # a follower looks by itself this often, should a wake-up be missed
 
 
@@ -52,76 +50,6 @@ class Order:
     run: Callable[[Follower], dict[str, Any]]
     done: Callable[[dict[str, Any]], None]
     failed: Callable[[str], None]
-
-
-class Standstill:
-    """A follower that stands still between two batches while somebody else decides.
-
-    The worker's own thread waits here and carries out what it is given, so that whatever belongs
-    to that thread stays with it. It goes on when it is let go, or when nobody has asked anything
-    of it for ``patience`` seconds: who forgot it must not stop a stream for ever.
-    """
-
-    def __init__(self, worker: FollowWorker, patience: float = 120.0) -> None:
-        self.worker = worker
-        self._patience = patience
-        self._calls: queue.Queue[tuple[Callable[[Follower], Any], Future[Any]] | None]
-        self._calls = queue.Queue()
-        self._here: Future[None] = Future()
-        self.lapsed = False
-        worker.order(Order(self._stand, lambda result: None, self._never_came))
-
-    def arrived(self, seconds: float) -> None:
-        """Wait until it stands."""
-        try:
-            self._here.result(seconds)
-        except TimeoutError:
-            self.let_go()
-            raise PenstockError(
-                f"{self.worker.name} did not come to a stand within {seconds:.0f} s.",
-                remedy="Look at `penstock streams`, then try again.",
-            ) from None
-
-    def call(self, what: Callable[[Follower], Any]) -> Any:
-        """Have something done by the thread that stands, and wait for what it comes to."""
-        self.require()
-        answer: Future[Any] = Future()
-        self._calls.put((what, answer))
-        return answer.result(_LONGEST_CALL)
-
-    def require(self) -> None:
-        """Raise if it does not stand any more."""
-        if self.lapsed:
-            raise PenstockError(
-                f"{self.worker.name} was left standing for too long and went on.",
-                remedy="Try again; if it stays so, the difference is too big for this machine.",
-            )
-
-    def let_go(self) -> None:
-        self._calls.put(None)
-
-    def _never_came(self, error: str) -> None:
-        if not self._here.done():
-            self._here.set_exception(PenstockError(f"{self.worker.name}: {error}"))
-
-    def _stand(self, follower: Follower) -> dict[str, Any]:
-        self._here.set_result(None)
-        while True:
-            try:
-                given = self._calls.get(timeout=self._patience)
-            except queue.Empty:
-                self.lapsed = True
-                log.warning("%s was left standing: it goes on", self.worker.name)
-                return {}
-            if given is None:
-                return {}
-            what, answer = given
-            try:
-                answer.set_result(what(follower))
-            except BaseException as error:
-                self.lapsed = True
-                answer.set_exception(error)
-                raise  # half way through something: the follower is made anew
 
 
 class Worker(ABC):
@@ -149,6 +77,11 @@ class Worker(ABC):
         """Finish the batch in hand, commit it, leave; does not wait for it."""
         self._stopping.set()
         self._awake.set()
+
+    @property
+    def stopping(self) -> bool:
+        """True once it was asked to stop: what it is given now may never be begun."""
+        return self._stopping.is_set()
 
     @property
     def ended(self) -> bool:
@@ -186,6 +119,16 @@ class Worker(ABC):
         self.error = ""
 
     def _live(self) -> None:
+        try:
+            self._keep_running()
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        """The last thing its thread does."""
+        return
+
+    def _keep_running(self) -> None:
         while not self._stopping.is_set():
             try:
                 self.state = "starting"
@@ -243,28 +186,47 @@ class FollowWorker(Worker):
         self.every = every
         self._follower: Follower | None = None
         self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
+        self._door = threading.Lock()  # so that nothing is left in the queue of one that is gone
+        self._gone = False
         self._began = 0.0  # the batch in hand
         self._looked = self._took = -math.inf  # when rounds began: the last, the last that found
         self._rounds, self._busy = 0, 0.0  # those that took something in, and their seconds
         self._broke_off = False
         self._my_turn = threading.Event()
+        self._asked = threading.Event()  # for something, while it rests
+        self._obeying = False
 
     def order(self, order: Order) -> None:
         """Have something done between two batches.
 
-        It waits for no turn meanwhile: others may be standing still for it.
+        It waits for no turn meanwhile: others may be standing still for it. One that has ended, or
+        ends before it comes to it, says so by ``failed``.
         """
-        self._orders.put(order)
+        with self._door:
+            gone = self._gone
+            if not gone:
+                self._orders.put(order)
+        if gone:
+            order.failed(_NOT_BEGUN)
+            return
         self._my_turn.set()
+        self._asked.set()
         self.wake()
+
+    def _leave(self) -> None:
+        with self._door:
+            self._gone = True
+        while not self._orders.empty():
+            self._orders.get().failed(_NOT_BEGUN)
 
     def ask_to_stop(self) -> None:
         super().ask_to_stop()
         self._my_turn.set()
+        self._asked.set()
 
     def _run(self) -> None:
         follower = self._follower = self._make()
-        follower.go_on = self._go_on
+        follower.go_on, follower.stopping = self._go_on, self._stopping.is_set
         self.state = "running"
         tidy = time.monotonic() + _TIDY
         self._looked = -math.inf  # whatever came before us, at once
@@ -291,13 +253,22 @@ class FollowWorker(Worker):
             follower.close()
 
     def _go_on(self, batch: Batch) -> bool:
-        """Between two batches of a long way: rest as told, and see whether anything is asked."""
+        """Between two batches of a long way: rest as told, and see whether anything is asked.
+
+        What is asked waits for no rest, neither while it is in the queue nor while it is in hand.
+        """
         spent, share = time.monotonic() - self._began, self.share
-        if share < 1.0:
-            self._stopping.wait(min(_LONGEST_REST, spent / share - spent) if share else _IDLE)
+        if share < 1.0 and not self._obeying:
+            self._pause(min(_LONGEST_REST, spent / share - spent) if share else _IDLE)
         self._began = time.monotonic()
         self._broke_off = self._stopping.is_set() or not self._orders.empty() or self.share == 0
         return not self._broke_off
+
+    def _pause(self, seconds: float) -> None:
+        """Rest until something is asked."""
+        self._asked.clear()
+        if self._orders.empty() and not self._stopping.is_set():
+            self._asked.wait(seconds)
 
     def _next_look(self, follower: Follower, every: dt.timedelta) -> float:
         """When to look: as the oldest row that waits has it; now and then even if none is known."""
@@ -330,7 +301,7 @@ class FollowWorker(Worker):
     def _advance(self, follower: Follower) -> bool:
         """Take in what is new; was there anything?"""
         if self.share == 0:
-            self._stopping.wait(_IDLE)
+            self._pause(_IDLE)
             return False
         self._began = time.monotonic()
         with self._turn(follower):
@@ -346,6 +317,7 @@ class FollowWorker(Worker):
     def _obey(self, follower: Follower) -> None:
         while not self._orders.empty():
             order = self._orders.get()
+            self._began, self._obeying = time.monotonic(), True
             try:
                 follower.advance()
                 order.done(order.run(follower))
@@ -354,6 +326,8 @@ class FollowWorker(Worker):
             except Exception as error:
                 order.failed(in_a_line(error))
                 raise  # the follower may be half way through something: it is made anew
+            finally:
+                self._obeying = False
             self._moved()
             self._on_commit()
 

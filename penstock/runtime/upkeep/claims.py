@@ -15,6 +15,7 @@ files of the version it names, whatever the table's retention. A claim that nobo
 from __future__ import annotations
 
 import json
+import logging
 import re
 import time
 from dataclasses import asdict, dataclass
@@ -24,6 +25,8 @@ from penstock.errors import UsageError
 from penstock.model.names import TableName
 
 __all__ = ["Claim", "Claims"]
+
+log = logging.getLogger("penstock.claims")
 
 _WHO = re.compile(r"[a-z0-9][a-z0-9_-]{0,60}")
 _DAY = 86_400.0
@@ -67,9 +70,12 @@ class Claims:
         self._file(who, table).unlink(missing_ok=True)
 
     def all(self) -> list[Claim]:
-        """Every claim, also those that are over."""
+        """Every claim, also those that are over.
+
+        A file that cannot be read, as a full disk leaves one, claims all there is of its table.
+        """
         files = sorted(self._folder.glob("*.json")) if self._folder.is_dir() else []
-        return [Claim(**json.loads(file.read_text())) for file in files]
+        return [claim for file in files if (claim := _read(file)) is not None]
 
     def _file(self, who: str, table: str) -> Path:
         if not _WHO.fullmatch(who):
@@ -77,3 +83,20 @@ class Claims:
                 f"{who!r} is no name of a reader.", remedy="Use small letters, digits and dashes."
             )
         return self._folder / f"{who}.{TableName.parse(table)}.json"
+
+
+def _read(file: Path) -> Claim | None:
+    """None: it was let go of this moment."""
+    try:
+        text, written = file.read_text(), file.stat().st_mtime
+    except FileNotFoundError:
+        return None
+    try:
+        return Claim(**json.loads(text))
+    except (ValueError, TypeError) as error:
+        log.warning("%s cannot be read as a claim, so it claims everything: %s", file, error)
+    who, _, table = file.stem.partition(".")
+    try:
+        return Claim(who, str(TableName.parse(table)), 0, written)
+    except ValueError:  # it names no table that could be kept for it
+        return None

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from penstock.airflow import command
 from penstock.airflow.command import (
     CommandFailed,
     CommandRefused,
@@ -81,6 +82,21 @@ def test_a_task_that_is_told_to_stop_takes_its_command_along(settings: Settings)
     assert len(children) >= 2
     for pid in children:
         wait_for("all to be gone", lambda pid=pid: gone(pid), 20)
+
+
+def test_a_command_that_cannot_be_made_to_give_way_is_not_left_behind(
+    settings: Settings, monkeypatch
+) -> None:
+    started: list[int] = []
+
+    def refused(niceness: int, pid: int) -> None:
+        started.append(pid)
+        raise PermissionError("not here")
+
+    monkeypatch.setattr(command, "give_way", refused)
+    with pytest.raises(PermissionError), run(settings, 600, 0):
+        pass
+    assert gone(*started)
 
 
 def test_an_error_in_the_task_ends_the_command(settings: Settings) -> None:

@@ -107,6 +107,31 @@ def test_a_claim_holds_a_live_log_until_it_is_over(world, tmp_path):
     assert claims.all() == []
 
 
+def test_a_claim_that_cannot_be_read_claims_everything(world, tmp_path, caplog):
+    claims = Claims(tmp_path)
+    claims.hold("export-duckdb", SILVER, 5)
+    file = tmp_path / "claims" / f"export-duckdb.{SILVER}.json"
+    for broken in ("", '{"who": "ex', "[]", '{"who": "x"}'):
+        file.write_text(broken)
+        (claim,) = claims.all()
+        assert (claim.who, claim.table, claim.version) == ("export-duckdb", SILVER, 0)
+        assert not claim.is_over
+    assert str(file) in caplog.text
+    world.maintain(claims=claims.all())
+    assert LogFiles.listed(world.live()).start == 0
+    (tmp_path / "claims" / "notes.json").write_text("")  # no claim at all
+    assert len(claims.all()) == 1
+
+
+def test_a_claim_that_is_let_go_while_claims_are_read_is_none(tmp_path, monkeypatch):
+    claims = Claims(tmp_path)
+    claims.hold("export-duckdb", SILVER, 5)
+    listed = list((tmp_path / "claims").glob("*.json"))
+    claims.let_go("export-duckdb", SILVER)
+    monkeypatch.setattr(Path, "glob", lambda self, pattern: listed)
+    assert claims.all() == []
+
+
 def test_a_held_live_table_is_mirrored_from_where_it_stood(world):
     world.silver.held = True
     for number in range(40, 50):

@@ -233,3 +233,40 @@ def test_how_often_says_nothing_about_where(people):
     assert '"address": null' in shown.output
     with pytest.raises(UsageError, match="every"):
         CliRunner().invoke(notify, ["ann", "--every", ""], catch_exceptions=False)
+
+
+def test_a_mail_server_that_is_not_there_is_asked_once(settings, sender_of, hook, monkeypatch):
+    asked = []
+
+    def refused(host: str, port: int, timeout: float) -> None:
+        asked.append(host)
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(send.smtplib, "SMTP", refused)
+    mails = [letter(str(n), "smtp:x@example.com", to=f"reader {n}") for n in range(5)]
+    other = letter("w", f"webhook:{hook.address}")
+    box = Box(*mails, other)
+    sender = sender_of(box, replace(settings, notify=NotifySettings(smtp="mail.example.com:25")))
+    sender.once()
+    assert asked == ["mail.example.com"]
+    assert box.taken == ["w"]
+    assert list(box.errors) == ["0"], "those that were not tried do not wait longer"
+    assert "mail.example.com:25 does not answer: [Errno 111]" in box.errors["0"]
+    sender.once()
+    assert len(asked) == 2, "the next look asks again"
+
+
+def test_who_is_told_to_stop_begins_no_other_letter(sender_of, hook, monkeypatch):
+    """Somebody else may be sending them by now."""
+    stopping = threading.Event()
+    monkeypatch.setattr(send, "_LOOK_EVERY", 0.01)
+    box = Box(*(letter(str(n), f"webhook:{hook.address}") for n in range(3)))
+    sent = box.sent
+
+    def stops(taken: Letter) -> None:
+        sent(taken)
+        stopping.set()
+
+    box.sent = stops  # type: ignore[method-assign]
+    sender_of(box).run(stopping)
+    assert box.taken == ["0"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from penstock.errors import PositionLost
 from penstock.publish import work as module
 from penstock.publish.declared import Published
 from penstock.publish.positions import Position
@@ -127,3 +128,31 @@ def test_an_event_of_a_row_without_keys_is_sent_once_although_a_column_came(
     publish_all()
     assert promoted > begun, "altered rows are new ones"
     assert outlet.sent[promoted:] == [], "and those they replaced are known"
+
+
+def test_events_whose_place_is_gone_are_lost_until_somebody_lets_them_go_on(
+    settings, outlet, start
+):
+    published = Published("events", "gold.sums", (), topic="out.x", format="json")
+    World(settings, rows=5)
+    begun = start(published)
+    while begun.step():
+        pass
+    outlet.notes[published.id] = replace(noted(outlet, published), mark="another").to_json()
+    work = start(published)
+    assert not work.lost
+    with pytest.raises(PositionLost, match="cannot be told any more"):
+        work.step()
+    assert work.lost
+    work.go_on_from_now()
+    assert not work.lost
+
+
+def test_a_table_with_other_keys_may_get_its_old_ones_back(settings, outlet, start):
+    World(settings, keyed=True, rows=5)
+    start().step()
+    work = start(replace(PUBLISHED, keys=("v",)))
+    with pytest.raises(PositionLost, match="has the keys v now"):
+        work.step()
+    assert not work.lost
+    assert work.claimed == noted(outlet).version

@@ -3,14 +3,17 @@ was promised its commits stands before."""
 
 from __future__ import annotations
 
+import types
+
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from penstock.errors import ForeignCommit, PenstockError, UsageError
+from penstock.errors import ForeignCommit, LeaseLost, PenstockError, UsageError
 from penstock.model.names import TableName
 from penstock.reprocess.release import Releases
 from penstock.runtime.registry import State
 from penstock.runtime.supervise import ends, operate
+from penstock.runtime.supervise.supervisor import Supervisor
 from penstock.runtime.supervise.sweep import Sweep
 from penstock.runtime.upkeep.claims import Claims
 from tests.unit.reprocess.operated import TABLE, World, made, reopened, swapped_in_part
@@ -147,3 +150,36 @@ def test_a_claim_that_is_over_or_of_another_table_keeps_nothing(world):
     claims.hold("export-duckdb", str(TABLE), 0, days=0)
     claims.hold("publisher", "gold.other", 0)
     assert Sweep(world.settings, world, keep_seconds=0)._swept(world.book) == [f"{TABLE}@X"]
+
+
+def test_a_takeover_of_many_tables_does_not_outlast_its_slot(world, monkeypatch):
+    """Each log takes a while to open: the slot is renewed before every one."""
+    renewed, opened = [], []
+    real = ends.delta_table
+
+    def slow(path):
+        opened.append(len(renewed))
+        return real(path)
+
+    monkeypatch.setattr(ends, "delta_table", slow)
+    supervisor = types.SimpleNamespace(
+        settings=world.settings,
+        registry=world.book,
+        shares=types.SimpleNamespace(
+            held={},
+            mine=lambda revisions: {str(TABLE)},
+            take=lambda tables: dict.fromkeys(tables, 2),
+            keep=lambda taken: None,
+            whole=lambda revisions, wanted: wanted,
+            renew=lambda: renewed.append(True) or True,
+        ),
+    )
+    supervisor._keep_slot = lambda: Supervisor._keep_slot(supervisor)
+    streams = types.SimpleNamespace(errands=types.SimpleNamespace(busy=False))
+    found = Supervisor._settled(supervisor, streams)
+    assert {revision.revision for revision in found} == {"X", "A", "W"}
+    assert opened == [1]
+    supervisor.shares.renew = lambda: False
+    with pytest.raises(LeaseLost, match="ran out"):
+        Supervisor._settled(supervisor, streams)
+    assert opened == [1], "what is somebody else's now is not touched"

@@ -23,9 +23,10 @@ from penstock.runtime.registry import Revision
 from penstock.runtime.staging import Candidate
 from penstock.runtime.supervise import exchange, operate, standing, tasks
 from penstock.runtime.supervise.holds import Holds
+from penstock.runtime.supervise.standstill import Standstill
 from penstock.runtime.supervise.streams import Streams
-from penstock.runtime.supervise.worker import FollowWorker, Standstill
-from tests.unit.reprocess.operated import TABLE, made, reopened, rows, swapped_in_part
+from penstock.runtime.supervise.worker import FollowWorker
+from tests.unit.reprocess.operated import TABLE, Quiet, made, reopened, rows, swapped_in_part
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def test_a_hold_that_comes_while_the_difference_is_computed(world, monkeypatch):
 
 def test_a_stand_that_lapses_is_noticed(world, monkeypatch):
     real = Standstill.__init__
-    monkeypatch.setattr(Standstill, "__init__", lambda self, w: real(self, w, 0.2))
+    monkeypatch.setattr(Standstill, "__init__", lambda self, w, _: real(self, w, 0.2))
     slow = exchange.brought_up
 
     def late_in_the_day(*rest):
@@ -92,6 +93,32 @@ def test_a_stand_that_lapses_is_noticed(world, monkeypatch):
         world.swap("A", "X")
     assert world.rows() in (world.of("A"), world.of("X"))
     assert world.book.live == (world.shows() or "X")
+
+
+def test_the_first_of_many_stands_outlasts_the_coming_of_the_others(world, monkeypatch):
+    monkeypatch.setattr(standing, "_PATIENCE", 0.3)
+    moves = [
+        standing.Move(f"gold.x{n}", *(Revision(f"gold.x{n}", r, "", "", {}) for r in "XA"))
+        for n in range(3)
+    ]
+    workers = [FollowWorker(str(n), lambda: Quiet(context), lambda: None, lambda: None)
+               for n in range(6)]  # fmt: skip
+    context = world.worker(str(TABLE), "X").context
+    waiting = iter(workers)
+
+    def comes_late(table, revision):
+        worker = next(waiting)
+        worker.start()
+        time.sleep(0.15)
+        return worker
+
+    monkeypatch.setattr(world, "worker", comes_late)
+    with standing.standing(world, moves) as stands:
+        for stand in stands.values():
+            stand.require()
+    for worker in workers:
+        worker.ask_to_stop()
+        worker.join()
 
 
 def test_a_candidate_that_reads_fewer_tables_can_be_aligned():
@@ -185,6 +212,21 @@ def test_a_table_that_is_held_is_not_repaired(world):
         operate._repair(world, world.book, {"table": str(TABLE), "who": "me", "why": "x"})
 
 
+def test_nor_is_one_that_a_guard_stopped_in_its_last_batch(world):
+    """The registry does not know of it yet; what the guard holds back must not be shown."""
+    writer = world.parts["X"][0]
+    writer.held = True
+    writer.commit(write_arrow(rows(("bad", 9)), writer.path), {"i": 2})
+    before = world.rows()
+    asked = {"table": str(TABLE), "who": "me", "why": "x"}
+    with pytest.raises(UsageError, match=f"a guard stopped X.*penstock release {TABLE}"):
+        operate._repair(world, world.book, asked)
+    assert world.rows() == before
+    world.running = lambda table, revision: None  # parked: nobody would carry a release out
+    operate._repair(world, world.book, asked)
+    assert world.rows() == world.of("X")
+
+
 def test_repair_shows_the_revision_again_to_every_reader(world):
     write_deltalake(str(world.path()), rows(("foreign", 7)), mode="append")
     told = operate._repair(world, world.book, {"table": str(TABLE), "who": "me", "why": "x"})
@@ -220,6 +262,37 @@ def test_a_released_guard_is_not_taken_back():
     holds.look(())
     worker._follower.breach = "and again"
     assert holds.breaches() == {"gold.x": "and again"}
+
+
+@pytest.mark.parametrize("guard", ["", "a batch added 9 rows"])
+def test_a_release_that_fails_is_tried_again(guard):
+    released = []
+
+    def release() -> int:
+        released.append(True)
+        if len(released) == 1:
+            raise OSError("the disk is full")
+        worker._follower.breach = ""
+        return 0
+
+    worker = FollowWorker("gold.x@r", lambda: None, lambda: None, lambda: None)
+    worker._follower = types.SimpleNamespace(
+        breach=guard, advance=lambda: False, release=release, close=lambda: None
+    )
+    worker.state = "running"
+    writer = types.SimpleNamespace(live=object(), held=True)
+    writers = types.SimpleNamespace(all=lambda: [("gold.x", "r", writer)], held=frozenset())
+    holds = Holds(writers, {"gold.x@r": worker})
+    holds.look({"gold.x"})
+    holds.look(())
+    with pytest.raises(OSError, match="full"):
+        worker._obey(worker._follower)
+    assert holds.breaches() == {}, "it is being released: nobody holds it anew"
+    holds.look(())
+    worker._obey(worker._follower)
+    holds.look(())
+    assert len(released) == 2
+    assert worker._orders.empty(), "and once it went well, not again"
 
 
 def test_a_release_waits_for_somebody_who_obeys():
