@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.errors import NotRunning, PenstockError, UsageError, in_a_line
+from penstock.errors import PenstockError, UsageError, in_a_line
 from penstock.location import delta_table
 from penstock.model.duration import parse_duration
 from penstock.model.names import TableName
@@ -23,14 +23,14 @@ from penstock.model.windows import Session, Timed
 from penstock.reprocess.building import building, progress_of
 from penstock.reprocess.history import HistoryBuilder, Pinned, Progress, how_built
 from penstock.reprocess.plan import selection
-from penstock.reprocess.status import Status, statuses
-from penstock.runtime import heartbeat
+from penstock.reprocess.status import Status
+from penstock.reprocess.waiting import wait_ready
 from penstock.runtime.code.bundle import Bundle, store_bundle
 from penstock.runtime.declared.analysis import Analysed, analysed_bundle
 from penstock.runtime.declared.register import declared_of, fingerprint_of
 from penstock.runtime.delta.writer import revision_path
 from penstock.runtime.kinds.build import arrow_fields
-from penstock.runtime.kinds.compute import BROKEN_TRANSFORM
+from penstock.runtime.kinds.compute import BROKEN_TRANSFORM, is_data_error
 from penstock.runtime.kinds.history import Workshop
 from penstock.runtime.registry import Registry, Revision, State
 from penstock.runtime.staging import Build, Candidate, How, Staging
@@ -277,19 +277,28 @@ class Stager:
             builder = self._builder(candidate, revision, known)
             shop = builder.shop
             builder.run(lambda progress: self._tell(candidate, progress, tell))
-        except BROKEN_TRANSFORM as error:
-            # Some row breaks it: following isolates such rows, a batch cannot.
-            if shop is not None:
-                shop.clear()
-            told = {"note": f"follows instead, because a batch fails: {in_a_line(error)}"}
-            self.staging.tell(table, candidate.revision, told, build=Build.BUILT, how=How.FOLLOW)
-            return
         except Exception as error:
+            if is_data_error(error):
+                self._follows_instead(candidate, shop, error)
+                return
             self.staging.tell(table, candidate.revision, {"error": in_a_line(error)})
+            if isinstance(error, BROKEN_TRANSFORM):
+                raise _unbuilt(table, error) from error
             raise
         if self._asked_to_leave(candidate):
             raise UsageError(f"{table}: its candidate was aborted meanwhile.")
         self.staging.tell(table, candidate.revision, {"error": ""}, build=Build.BUILT)
+
+    def _follows_instead(
+        self, candidate: Candidate, shop: Workshop | None, error: Exception
+    ) -> None:
+        """Some row breaks the transform: following isolates such rows, a batch cannot."""
+        if shop is not None:
+            shop.clear()
+        told = {"note": f"follows instead, because a batch fails: {in_a_line(error)}"}
+        self.staging.tell(
+            candidate.table, candidate.revision, told, build=Build.BUILT, how=How.FOLLOW
+        )
 
     def _builder(
         self,
@@ -356,29 +365,14 @@ class Stager:
         tell: Callable[[list[Status]], None] | None = None,
     ) -> list[Status]:
         """Wait until candidates have caught up with what is live."""
-        deadline = time.monotonic() + seconds
-        while True:
-            found = statuses(self.settings, self.registry, release)
-            mine = [s for s in found if only is None or s.table == only]
-            if tell is not None:
-                tell(mine)
-            failed = [s for s in mine if s.state == "failed"]
-            if failed:
-                raise PenstockError(
-                    f"{failed[0].table}@{failed[0].revision}: {failed[0].told.get('error')}",
-                    remedy=f"Mend it, then `penstock abort {failed[0].table}` and stage again.",
-                )
-            if mine and all(s.state == "ready" for s in mine):
-                return mine
-            beat = heartbeat.read(self.settings)
-            if beat is None or beat.age_seconds > heartbeat.STALE_AFTER:
-                raise NotRunning(
-                    "no supervisor runs, so the candidates do not catch up.",
-                    remedy="Run `penstock up`, then stage again: it goes on where it was.",
-                )
-            if time.monotonic() > deadline:
-                raise PenstockError(
-                    f"not ready after {seconds:.0f} s.",
-                    remedy="It goes on by itself: `penstock stage --status`.",
-                )
-            time.sleep(_LOOK)
+        return wait_ready(
+            self.settings, self.registry, release, only=only, seconds=seconds, tell=tell
+        )
+
+
+def _unbuilt(table: str, error: Exception) -> PenstockError:
+    """No row is to blame: what was built so far stays."""
+    return PenstockError(
+        f"building the history of {table} failed: {in_a_line(error)}",
+        remedy="See to that, then type the command again: it goes on with the next piece.",
+    )

@@ -1,0 +1,105 @@
+"""What staging does when building fails, when it is asked for again, and while it waits."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from pyspark.errors import SparkRuntimeException, UnknownException
+
+from penstock.errors import PenstockError
+from penstock.reprocess import stage
+from penstock.reprocess.stage import Stager
+from penstock.runtime.registry import Revision, State
+from penstock.runtime.staging import Build, Candidate, How
+
+TABLE, RELEASE = "gold.x", "r1"
+
+
+class Book:
+    """Registry and staging of one candidate, in memory."""
+
+    def __init__(self, *staged: Candidate) -> None:
+        self.staged = list(staged or [Candidate(TABLE, "x2", RELEASE, How.BATCH)])
+
+    def candidates(self, release: str | None = None) -> list[Candidate]:
+        return [c for c in self.staged if release in (None, c.release)]
+
+    def revisions(self, *, states=State.FED) -> list[Revision]:
+        return [Revision(c.table, c.revision, State.CANDIDATE, "", {}) for c in self.staged]
+
+    def tell(self, table, revision, told=None, *, build=None, how=None) -> None:
+        self.staged = [
+            replace(c, told={**c.told, **(told or {})}, build=build or c.build, how=how or c.how)
+            if (c.table, c.revision) == (table, revision)
+            else c
+            for c in self.staged
+        ]
+
+    def pace(self, table, *, paused=None, share=None) -> bool:
+        self.staged = [
+            replace(c, share=share) if c.table == table and share else c for c in self.staged
+        ]
+        return True
+
+
+class Shop:
+    cleared = False
+
+    def clear(self) -> None:
+        self.cleared = True
+
+
+@pytest.fixture
+def stager(settings, monkeypatch) -> Callable[[Book], Stager]:
+    def made(book: Book) -> Stager:
+        monkeypatch.setattr(stage, "Staging", lambda registry: registry)
+        return Stager(None, settings, book)
+
+    return made
+
+
+def builds(stager: Stager, error: Exception | None) -> Shop:
+    """Its histories end like this."""
+    shop = Shop()
+
+    def run(tell) -> None:
+        if error is not None:
+            raise error
+
+    stager._builder = lambda *of: types.SimpleNamespace(shop=shop, run=run)
+    return shop
+
+
+def test_a_row_that_breaks_a_batch_makes_the_candidate_follow(stager):
+    book = Book()
+    mine = stager(book)
+    shop = builds(mine, SparkRuntimeException("Division by zero. SQLSTATE: 22012"))
+    mine.build(RELEASE, lambda *told: None)
+    (candidate,) = book.staged
+    assert (candidate.how, candidate.build) == (How.FOLLOW, Build.BUILT)
+    assert shop.cleared
+
+
+@pytest.mark.parametrize(
+    "told", ["Job aborted: No space left on device", "ExecutorLostFailure", "maxResultSize"]
+)
+def test_what_no_row_is_to_blame_for_leaves_the_pieces(stager, told):
+    book = Book()
+    mine = stager(book)
+    shop = builds(mine, UnknownException(told))
+    with pytest.raises(PenstockError, match=told) as caught:
+        mine.build(RELEASE, lambda *told: None)
+    assert "again" in caught.value.remedy
+    (candidate,) = book.staged
+    assert (candidate.how, candidate.build) == (How.BATCH, Build.BUILDING)
+    assert told in candidate.told["error"]
+    assert not shop.cleared
+    builds(mine, None)
+    mine.build(RELEASE, lambda *told: None)
+    (candidate,) = book.staged
+    assert (candidate.how, candidate.build, candidate.told["error"]) == (
+        How.BATCH, Build.BUILT, "",
+    )  # fmt: skip
