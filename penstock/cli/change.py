@@ -18,7 +18,7 @@ from penstock.settings import Settings
 if TYPE_CHECKING:
     from penstock.reprocess.history import Progress
     from penstock.reprocess.plan import TableChange
-    from penstock.reprocess.stage import Request
+    from penstock.reprocess.request import Request
     from penstock.reprocess.status import Status
 
 __all__ = ["Shown", "compare", "plan", "releases_of", "stage"]
@@ -143,7 +143,7 @@ def stage(  # noqa: PLR0917 - one argument per option
       penstock stage --status
       penstock stage gold.sensor_5m --pause
     """
-    from penstock.reprocess.stage import Request, begin_at
+    from penstock.reprocess.request import Request, begin_at, is_length
     from penstock.reprocess.status import statuses
     from penstock.runtime.registry import Registry
     from penstock.runtime.staging import Staging
@@ -156,7 +156,7 @@ def stage(  # noqa: PLR0917 - one argument per option
             raise UsageError("name a table that has a candidate.", remedy="penstock stage --status")
     elif not status:
         begin = begin_at(since, dt.datetime.now(dt.UTC))
-        request = Request(table, begin, partial, share, who(behalf), why)
+        request = Request(table, begin, is_length(since), partial, share, who=who(behalf), why=why)
         _staged(settings, registry, request, wait=not no_wait, quiet=as_json)
     found = statuses(settings, registry)
     if as_json:

@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError, UsageError, in_a_line
 from penstock.location import delta_table
-from penstock.model.duration import parse_duration
 from penstock.model.names import TableName
 from penstock.model.windows import Session, Timed
 from penstock.reprocess.building import building, progress_of
 from penstock.reprocess.history import HistoryBuilder, Pinned, Progress, how_built
 from penstock.reprocess.plan import selection
+from penstock.reprocess.request import Request, begins_as_asked
 from penstock.reprocess.status import Status
 from penstock.reprocess.waiting import wait_ready
 from penstock.runtime.code.bundle import Bundle, store_bundle
@@ -34,47 +34,15 @@ from penstock.runtime.kinds.compute import BROKEN_TRANSFORM, is_data_error
 from penstock.runtime.kinds.history import Workshop
 from penstock.runtime.registry import Registry, Revision, State
 from penstock.runtime.staging import Build, Candidate, How, Staging
-from penstock.runtime.times import EPOCH, moment
+from penstock.runtime.times import moment
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Request", "Stager", "begin_at"]
+__all__ = ["Stager"]
 
 _LOOK = 1.0
-
-
-def begin_at(told: str, now: dt.datetime) -> int | None:
-    """Where a history is to begin, in microseconds: BEGINNING, a moment, or a length of time."""
-    if told.upper() == "BEGINNING":
-        return None
-    try:
-        at = dt.datetime.fromisoformat(told.replace("Z", "+00:00"))
-    except ValueError:
-        try:
-            at = now - parse_duration(told)
-        except ValueError:
-            raise UsageError(
-                f"{told!r} is neither BEGINNING, nor a moment, nor a length of time.",
-                remedy="Write --from BEGINNING, 2026-11-01T00:00Z or '7 days'.",
-            ) from None
-    at = at if at.tzinfo else at.replace(tzinfo=dt.UTC)
-    if at > now:
-        raise UsageError(f"{told} has not come yet.", remedy="Begin in the past.")
-    return (at - EPOCH) // dt.timedelta(microseconds=1)
-
-
-@dataclass(frozen=True)
-class Request:
-    """What somebody who stages asks for."""
-
-    table: str | None = None  # None: all that changed
-    since: int | None = None  # where histories begin, in microseconds; None: at the beginning
-    partial: bool = False  # less history than asked for will do
-    share: float = 1.0
-    who: str = ""
-    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -124,7 +92,7 @@ class Stager:
 
     def _resumed(self, staged: list[Candidate], request: Request) -> str:
         """Go on with what is staged, at the pace asked for now."""
-        if any(c.since != request.since for c in staged):
+        if not all(begins_as_asked(c.since, request) for c in staged):
             raise UsageError(
                 f"{staged[0].table} is staged already, with another beginning.",
                 remedy=f"Give that up first: `penstock abort {staged[0].table}`.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import types
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,8 +10,9 @@ from dataclasses import replace
 import pytest
 from pyspark.errors import SparkRuntimeException, UnknownException
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UsageError
 from penstock.reprocess import stage
+from penstock.reprocess.request import Request, begin_at, is_length
 from penstock.reprocess.stage import Stager
 from penstock.runtime.registry import Revision, State
 from penstock.runtime.staging import Build, Candidate, How
@@ -103,3 +105,42 @@ def test_what_no_row_is_to_blame_for_leaves_the_pieces(stager, told):
     assert (candidate.how, candidate.build, candidate.told["error"]) == (
         How.BATCH, Build.BUILT, "",
     )  # fmt: skip
+
+
+NOW = dt.datetime(2026, 11, 17, 12, tzinfo=dt.UTC)
+
+
+def asked(told: str, now: dt.datetime) -> Request:
+    return Request(TABLE, begin_at(told, now), is_length(told))
+
+
+def declared(stager: Stager, monkeypatch, revision: str = "x2") -> None:
+    """The working tree declares this revision, and something else is live."""
+    found = types.SimpleNamespace(revisions={TABLE: revision}, broken=[])
+    stager._tree = lambda table: types.SimpleNamespace(found=found, chosen=[TABLE])
+
+
+@pytest.mark.parametrize("later", [dt.timedelta(seconds=-5), dt.timedelta(hours=9)])
+def test_a_length_of_time_goes_on_with_the_beginning_that_is_staged(stager, monkeypatch, later):
+    """Typed again after a crash, or by two at once of whom the other was a little faster."""
+    begun = begin_at("7 days", NOW)
+    mine = stager(Book(Candidate(TABLE, "x2", RELEASE, How.BATCH, since=begun)))
+    declared(mine, monkeypatch)
+    assert mine.register(asked("7 days", NOW + later)) == RELEASE
+
+
+@pytest.mark.parametrize("told", ["30 days", "BEGINNING", "2026-11-11T12:00Z"])
+def test_another_beginning_is_refused(stager, monkeypatch, told):
+    begun = begin_at("7 days", NOW)
+    mine = stager(Book(Candidate(TABLE, "x2", RELEASE, How.BATCH, since=begun)))
+    declared(mine, monkeypatch)
+    with pytest.raises(UsageError, match="another beginning"):
+        mine.register(asked(told, NOW))
+
+
+def test_all_of_the_history_is_not_a_part_of_it(stager, monkeypatch):
+    mine = stager(Book(Candidate(TABLE, "x2", RELEASE, How.BATCH)))
+    declared(mine, monkeypatch)
+    assert mine.register(asked("BEGINNING", NOW)) == RELEASE
+    with pytest.raises(UsageError, match="another beginning"):
+        mine.register(asked("7 days", NOW))
