@@ -143,18 +143,22 @@ class HistoryBuilder:
 
     # --- all of it --------------------------------------------------------------------------
     def run(self, tell: Callable[[Progress], bool]) -> None:
-        """Build what is missing; ``tell`` hears of every piece and says whether to go on."""
+        """Build what is missing; ``tell`` hears of every piece and says whether to go on.
+
+        It ends early, too, where its recipe does not hold any more.
+        """
         recipe = self.shop.recipe or self.shop.begin(self._recipe())
         pinned = {p.name: p.version for p in self.inputs.values()}
         if recipe.inputs != pinned:
             raise AssertionError(f"{self.table.name}: pinned to {pinned}, not {recipe.inputs}")
-        count, total = self.shop.pieces(), sum(f.rows for fs in self._files.values() for f in fs)
+        count, total = recipe.pieces, sum(f.rows for fs in self._files.values() for f in fs)
         read, began, fresh = 0, time.monotonic(), 0
         for number in range(count):
-            piece = self.shop.piece(number)
+            piece = self.shop.piece(recipe, number)
             if piece is None:
                 piece = self._built(recipe, number)
-                self.shop.put(number, piece)
+                if not self.shop.put(recipe, number, piece):
+                    return
                 fresh += piece.rows_in
             read += piece.rows_in
             rate = fresh / max(time.monotonic() - began, 1e-6)
