@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from penstock.reprocess.history import HistoryBuilder, Pinned, how_built
 from penstock.reprocess.release import Ask
 from penstock.reprocess.stage import Stager
 from penstock.runtime.code.bundle import Bundle
+from penstock.runtime.declared.register import fingerprint_of
 from penstock.runtime.decode.schemas import SchemaRegistry
 from penstock.runtime.delta.writer import live_path, revision_path
 from penstock.runtime.fates import late, quarantine
@@ -269,11 +270,19 @@ class Backfill:
 
     # --- all of it ------------------------------------------------------------------------------
     def stage_again(self, table: str, *, who: str, why: str, share: float = 1.0) -> str:
-        """Stage another generation of a live table and of what reads it; returns the release."""
+        """Stage another generation of a live table and of what reads it; returns the release.
+
+        Going on with one that is staged already is the same command.
+        """
         self._live(table)
         live = {r.table: r for r in self.registry.revisions(states=(State.LIVE,))}
         stager = Stager(self.session, self.settings, self.registry)
         chosen = _with_readers(live, table)
+        begun = _begun(stager.staging.candidates(), live, chosen)
+        if begun is not None:
+            for name in chosen:
+                stager.staging.pace(name, share=share)
+            return begun
         names = {t: stager.free_name(TableName.parse(t), live[t].revision) for t in chosen}
         release = f"{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}-again"
         staged = []
@@ -314,3 +323,17 @@ def _with_readers(live: dict[str, Revision], table: str) -> list[str]:
         chosen.append(name)
         edge += [r.table for r in live.values() if name in r.inputs]
     return chosen
+
+
+def _begun(
+    staged: Sequence[Candidate], live: Mapping[str, Revision], chosen: Sequence[str]
+) -> str | None:
+    """The release that is another generation of exactly these tables, if one is staged."""
+    releases = {c.release for c in staged if c.table in chosen}
+    together = [c for c in staged if c.release in releases]
+    if len(releases) != 1 or {c.table for c in together} != set(chosen):
+        return None
+    same = all(
+        fingerprint_of(c.revision) == fingerprint_of(live[c.table].revision) for c in together
+    )
+    return together[0].release if same else None
