@@ -234,8 +234,8 @@ class Releases:
     def _newest_swaps(self, release: str) -> dict[str, Promotion]:
         """The newest swap of each table that a release has moved, the latest first."""
         found: dict[str, Promotion] = {}
-        for one in self.staging.promotions():
-            if one.release == release and one.verb != "repair":
+        for one in self.staging.promotions(release=release):
+            if one.verb != "repair":
                 found.setdefault(one.table, one)
         return found
 
@@ -323,8 +323,8 @@ class Releases:
 
     def _newest_of_release(self, table: str | None) -> list[Promotion]:
         """The newest swap of each table of the last release, each after those it reads."""
-        every = [p for p in self.staging.promotions() if p.verb != "repair"]
-        last = next((p for p in every if table is None or p.table == table), None)
+        swaps = self.staging.promotions(table)
+        last = next((one for one in swaps if one.verb != "repair"), None)
         if last is None:
             return []
         mine = self._newest_swaps(last.release)
