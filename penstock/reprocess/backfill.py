@@ -309,7 +309,7 @@ class Backfill:
         """Build what was staged again, and let it catch up."""
         stager = Stager(self.session, self.settings, self.registry)
         stager.build(release, tell)
-        stager.wait_ready(release, tell=wait)
+        stager.wait_ready(release, seconds=None, tell=wait)  # the swap does not come by itself
 
 
 def _with_readers(live: dict[str, Revision], table: str) -> list[str]:

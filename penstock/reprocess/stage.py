@@ -230,7 +230,7 @@ class Stager:
             for source, pinned in revision.inputs.items():
                 upstream = known.get((source, pinned))
                 if upstream is not None and upstream.state == State.CANDIDATE:
-                    self.wait_ready(release, only=source)
+                    self.wait_ready(release, only=source, seconds=None)
             self._build(candidate, revision, known, tell)
 
     def _build(
@@ -329,7 +329,7 @@ class Stager:
         release: str,
         *,
         only: str | None = None,
-        seconds: float = 3600.0,
+        seconds: float | None = 3600.0,
         tell: Callable[[list[Status]], None] | None = None,
     ) -> list[Status]:
         """Wait until candidates have caught up with what is live."""

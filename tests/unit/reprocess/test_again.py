@@ -80,3 +80,12 @@ def test_a_candidate_of_other_code_is_not_taken_for_a_generation(book):
     ]  # fmt: skip
     with pytest.raises(UsageError, match=r"silver\.s has candidate"):
         again(book)
+
+
+def test_it_is_waited_for_until_it_can_be_swapped_in(book, monkeypatch):
+    waited = []
+    monkeypatch.setattr(stage.Stager, "build", lambda *_: None)
+    monkeypatch.setattr(stage.Stager, "wait_ready", lambda *_, **how: waited.append(how["seconds"]))
+    backfill = Backfill(None, types.SimpleNamespace(), book, lambda *asked: {})
+    backfill.build(again(book), print, print)
+    assert waited == [None], "or it ends, and says that it goes on by itself"
