@@ -11,14 +11,15 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from penstock.errors import UsageError
+from penstock.errors import PenstockError, TransformError, UsageError, in_a_line
 from penstock.location import delta_table
 from penstock.model.catalog import Catalog
 from penstock.model.names import TableName
@@ -34,6 +35,7 @@ from penstock.runtime.delta.writer import live_path, revision_path
 from penstock.runtime.fates import late, quarantine
 from penstock.runtime.ingest.bronze import bronze_schema
 from penstock.runtime.kinds.build import arrow_fields
+from penstock.runtime.kinds.compute import BROKEN_TRANSFORM, is_data_error
 from penstock.runtime.kinds.geometry import geometry_of
 from penstock.runtime.registry import Registry, Revision, State
 from penstock.runtime.staging import Build, Candidate, How
@@ -144,7 +146,8 @@ class Backfill:
         scratch = self.settings.run / "backfill" / uuid.uuid4().hex
         try:
             builder = self._builder(revision, definition, scratch)
-            piece = builder.interval(first, last)
+            with _computing(table):
+                piece = builder.interval(first, last)
             told = self._ask(
                 table,
                 "backfill",
@@ -187,7 +190,8 @@ class Backfill:
             job = Correction(
                 self.session, definition, held, inputs, decodes=stream, schemas=schemas
             )
-            told = job.written(first, last, on, scratch)
+            with _computing(table):
+                told = job.written(first, last, on, scratch)
             done = self._ask(
                 table,
                 "backfill",
@@ -249,7 +253,14 @@ class Backfill:
             beside=scratch / "outcomes",
             schema=arrow_fields(revision.declared["schema"]),
             inputs=self._pinned(self._log(revision, definition), revision, definition),
+            condemned=self._condemned(revision, definition),
         )
+
+    def _condemned(self, revision: Revision, definition: Table) -> set[str]:
+        """Rows of its first input that the table has set apart."""
+        first = str(next(iter(definition.inputs.values())))
+        broken = self._beside(definition.name.quarantine, revision, quarantine.SCHEMA)
+        return {r["row_id"] for r in broken.to_pylist() if r["source"] == first}
 
     def _pinned(self, log: DeltaTable, revision: Revision, definition: Table) -> dict[str, Pinned]:
         """The inputs as the table has taken them in."""
@@ -310,6 +321,24 @@ class Backfill:
         stager = Stager(self.session, self.settings, self.registry)
         stager.build(release, tell)
         stager.wait_ready(release, seconds=None, tell=wait)  # the swap does not come by itself
+
+
+@contextmanager
+def _computing(table: str) -> Iterator[None]:
+    """What Spark says of a failure, in words; nothing was changed by then."""
+    try:
+        yield
+    except BROKEN_TRANSFORM as error:
+        if is_data_error(error):
+            raise TransformError(
+                f"{table}: a row of the interval breaks its transform: {in_a_line(error)}",
+                remedy=f"Mend the row at its source, or build the table anew, which sets such rows "
+                f"apart: `penstock backfill {table} --all`.",
+            ) from error
+        raise PenstockError(
+            f"computing the interval of {table} failed: {in_a_line(error)}",
+            remedy="Nothing was changed. See to that, then run the backfill again.",
+        ) from error
 
 
 def _with_readers(live: dict[str, Revision], table: str) -> list[str]:
