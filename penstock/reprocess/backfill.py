@@ -9,11 +9,10 @@ reads it, and swapped in like any other release.
 from __future__ import annotations
 
 import datetime as dt
-import shutil
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -27,6 +26,7 @@ from penstock.model.windows import Session, Timed, Window
 from penstock.reprocess.correction import Correction, Held
 from penstock.reprocess.history import HistoryBuilder, Pinned, how_built
 from penstock.reprocess.release import Ask
+from penstock.reprocess.scratch import scratch
 from penstock.reprocess.stage import Stager
 from penstock.runtime.code.bundle import Bundle
 from penstock.runtime.declared.register import fingerprint_of
@@ -143,26 +143,20 @@ class Backfill:
             now=now,
             closed=self._closed(revision, definition),
         )
-        scratch = self.settings.run / "backfill" / uuid.uuid4().hex
-        try:
-            builder = self._builder(revision, definition, scratch)
+        with scratch(self.settings.run) as mine:
+            builder = self._builder(revision, definition, mine.folder)
             with _computing(table):
                 piece = builder.interval(first, last)
-            told = self._ask(
-                table,
-                "backfill",
-                {
-                    "revision": revision.revision,
-                    "start": first,
-                    "end": last,
-                    "files": [str(builder.path / a["add"]["path"]) for a in piece.adds],
-                    "inputs": {p.name: p.version for p in builder.inputs.values()},
-                    "who": who,
-                    "why": why,
-                },
-            )
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+            arguments = {
+                "revision": revision.revision,
+                "start": first,
+                "end": last,
+                "files": [str(builder.path / a["add"]["path"]) for a in piece.adds],
+                "inputs": {p.name: p.version for p in builder.inputs.values()},
+                "who": who,
+                "why": why,
+            }
+            told = mine.handed_over(self._ask, table, arguments)
         return {"table": table, "rows_in": piece.rows_in, **told}
 
     def _corrected(
@@ -180,8 +174,7 @@ class Backfill:
         table = str(definition.name)
         if isinstance(definition.kind, Session):
             self._ask(table, "reconcile", {})  # late rows count first: the batch counts them too
-        scratch = self.settings.run / "backfill" / uuid.uuid4().hex
-        try:
+        with scratch(self.settings.run) as mine:
             log = self._log(revision, definition)  # one look: inputs and rows as of one commit
             inputs = self._pinned(log, revision, definition)
             held = self._held(log, revision, definition)
@@ -191,25 +184,17 @@ class Backfill:
                 self.session, definition, held, inputs, decodes=stream, schemas=schemas
             )
             with _computing(table):
-                told = job.written(first, last, on, scratch)
-            done = self._ask(
-                table,
-                "backfill",
-                {
-                    **told,
-                    "revision": revision.revision,
-                    "inputs": {p.name: p.version for p in inputs.values()},
-                    "info": {
-                        "job": scratch.name,
-                        "start": first,
-                        "end": last,
-                        "who": who,
-                        "why": why,
-                    },
-                },
-            )
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+                told = job.written(first, last, on, mine.folder)
+            info = {
+                "job": mine.folder.name,
+                "start": first,
+                "end": last,
+                "who": who,
+                "why": why,
+            }
+            versions = {p.name: p.version for p in inputs.values()}
+            arguments = {"revision": revision.revision, "inputs": versions, "info": info}
+            done = mine.handed_over(self._ask, table, {**told, **arguments})
         read = sum(f.rows for p in inputs.values() if p.version >= 0 for f in p.files(None))
         return {"table": table, "rows_in": read, "results": told["results"], **done}
 
@@ -245,12 +230,12 @@ class Backfill:
             return limit + (offset - limit) % every
         return limit
 
-    def _builder(self, revision: Revision, definition: Table, scratch: Any) -> HistoryBuilder:
+    def _builder(self, revision: Revision, definition: Table, folder: Path) -> HistoryBuilder:
         return HistoryBuilder(
             self.session,
             definition,
-            into=scratch / "table",
-            beside=scratch / "outcomes",
+            into=folder / "table",
+            beside=folder / "outcomes",
             schema=arrow_fields(revision.declared["schema"]),
             inputs=self._pinned(self._log(revision, definition), revision, definition),
             condemned=self._condemned(revision, definition),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import time
 import types
 from pathlib import Path
 
@@ -10,12 +12,13 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import SparkRuntimeException, UnknownException
 
-from penstock.errors import PenstockError, TransformError
+from penstock.errors import PenstockError, TransformError, UsageError
 from penstock.model import table, tumbling
 from penstock.reprocess import backfill
 from penstock.reprocess.backfill import Backfill
 from penstock.runtime.fates import quarantine
 from penstock.runtime.registry import Revision, State
+from penstock.runtime.supervise import tasks
 
 START = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
 LIVE = Revision("gold.w", "w1", State.LIVE, "", {"silver.a": "a1"}, {"schema": {"fields": []}})
@@ -84,3 +87,52 @@ def test_an_error_of_spark_is_said_in_words(run, monkeypatch, error, kind, remed
     assert type(caught.value) is kind
     assert str(error)[:12] in caught.value.message
     assert remedy in caught.value.remedy
+
+
+def files_of(settings) -> list[str]:
+    return [file.name for file in settings.run.glob("backfill/*/table/*")]
+
+
+def test_files_go_once_there_is_an_answer(run, settings):
+    seen = []
+
+    def answers(*task) -> dict:
+        seen.append(files_of(settings))
+        return {"changed": 1}
+
+    def refuses(*task) -> dict:
+        raise UsageError("still open")
+
+    assert run(answers)["changed"] == 1
+    with pytest.raises(UsageError):
+        run(refuses)
+    assert seen == [["part-1.parquet"]]
+    assert files_of(settings) == []
+
+
+@pytest.mark.parametrize("end", [PenstockError("not done after 600 s"), KeyboardInterrupt()])
+def test_files_stay_while_somebody_may_come_for_them(run, settings, end):
+    def goes_away(*task) -> dict:
+        raise end
+
+    with pytest.raises(type(end)):
+        run(goes_away)
+    assert files_of(settings) == ["part-1.parquet"]
+    (left,) = (settings.run / "backfill").iterdir()
+    run()
+    assert left.exists()
+    yesterday = time.time() - 25 * 3600
+    os.utime(left, (yesterday, yesterday))
+    run()
+    assert not left.exists()
+
+
+@pytest.mark.parametrize("word", ["files", "added", "gone"])
+def test_a_writer_that_comes_too_late_refuses(tmp_path, word):
+    """And goes on: an error of another kind would have its follower made anew."""
+    there = tmp_path / "there"
+    there.write_text("rows")
+    table = types.SimpleNamespace(name="gold.w", writer=types.SimpleNamespace(live=object()))
+    with pytest.raises(UsageError, match="1 of 2 files") as caught:
+        tasks.VERBS["backfill"](table, {word: [str(there), str(tmp_path / "gone")]})
+    assert "Run the backfill again" in caught.value.remedy
