@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import re
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -63,10 +64,24 @@ def plan(table: str | None, diff: bool, as_json: bool) -> None:
         return
     for change in found.changes:
         _show_change(change, diff=diff)
-    names = " and ".join(c.table for c in found.changes)
-    click.echo(f"\nNothing was written. Next: penstock stage {found.changes[0].table}")
-    if len(found.changes) > 1:
-        click.echo(f"That stages {names} as one release.")
+    click.echo("\nNothing was written.")
+    for line in _next_steps(found.changes):
+        click.echo(line)
+
+
+def _next_steps(changes: Sequence[TableChange]) -> list[str]:
+    """What to type: a table that was never live has nothing to be staged beside."""
+    new = [c.table for c in changes if c.live is None]
+    changed = [c.table for c in changes if c.live is not None]
+    lines = []
+    if changed:
+        lines.append(f"Next: penstock stage {changed[0]}")
+    if len(changed) > 1:
+        lines.append(f"That stages {' and '.join(changed)} as one release.")
+    if new:
+        first = ", after what they read" if changed else ""
+        lines.append(f"New: {', '.join(new)}. To let them go live{first}: penstock register")
+    return lines
 
 
 def _show_change(change: TableChange, *, diff: bool) -> None:

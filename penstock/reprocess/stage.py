@@ -97,6 +97,11 @@ class Stager:
                 f"{staged[0].table} is staged already, with another beginning.",
                 remedy=f"Give that up first: `penstock abort {staged[0].table}`.",
             )
+        if len({c.release for c in staged}) > 1:
+            raise UsageError(
+                f"several releases are staged ({', '.join(c.table for c in staged)}).",
+                remedy=f"Name a table, one after the other: `penstock stage {staged[0].table}`.",
+            )
         for candidate in staged:
             self.staging.pace(candidate.table, share=request.share)
         return staged[0].release
@@ -113,13 +118,19 @@ class Stager:
         ]
         chosen = selection(catalog, changed, table)
         if not chosen:
-            self._nothing(found, table)
+            self._nothing(found, live, table)
         return _Tree(address, found, live, chosen)
 
-    def _nothing(self, found: Analysed, table: str | None) -> None:
+    def _nothing(self, found: Analysed, live: Mapping[str, Revision], table: str | None) -> None:
         broken = [b for b in found.broken if table is None or b.what == table]
         if broken:
             raise UsageError(f"{broken[0].what} is broken: {broken[0].reason}")
+        new = [str(n) for n in found.revisions if str(n) not in live and table in (None, str(n))]
+        if new:
+            raise UsageError(
+                f"{', '.join(new)}: new, so there is nothing live to stage it beside.",
+                remedy="To let it go live: `penstock register`.",
+            )
         what = f"{table} means" if table else "the working tree means"
         raise UsageError(
             f"{what} what is live already: there is nothing to stage.",

@@ -144,3 +144,32 @@ def test_all_of_the_history_is_not_a_part_of_it(stager, monkeypatch):
     assert mine.register(asked("BEGINNING", NOW)) == RELEASE
     with pytest.raises(UsageError, match="another beginning"):
         mine.register(asked("7 days", NOW))
+
+
+def test_of_several_releases_one_has_to_be_named(stager, monkeypatch):
+    """The first alone was gone on with, and the other stood still without a word."""
+    other = Candidate("gold.y", "y2", "r2", How.BATCH)
+    mine = stager(Book(Candidate(TABLE, "x2", RELEASE, How.BATCH), other))
+    found = types.SimpleNamespace(revisions={TABLE: "x2", "gold.y": "y2"}, broken=[])
+    chosen = [TABLE, "gold.y"]
+    mine._tree = lambda table: types.SimpleNamespace(found=found, chosen=chosen)
+    with pytest.raises(UsageError, match=r"several releases are staged \(gold.x, gold.y\)") as told:
+        mine.register(Request())
+    assert "penstock stage gold.x" in told.value.remedy
+    chosen.remove(TABLE)
+    assert mine.register(Request("gold.y")) == "r2"
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("gold.new", "penstock register"),
+        (None, "penstock register"),
+        ("gold.x", "penstock plan"),
+    ],
+)
+def test_a_table_that_was_never_live_is_registered(stager, table, said):
+    found = types.SimpleNamespace(revisions={TABLE: "x1", "gold.new": "n1"}, broken=[])
+    with pytest.raises(UsageError) as told:
+        stager(Book())._nothing(found, {TABLE: Revision(TABLE, "x1", State.LIVE, "", {})}, table)
+    assert said in told.value.remedy
