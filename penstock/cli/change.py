@@ -289,7 +289,7 @@ def compare(  # noqa: PLR0917 - one argument per option
       penstock compare --rollup 'sensor_id => sum(readings) as readings'
     """
     from penstock.reprocess.comparison import Rollup, Wishes
-    from penstock.reprocess.release import NotWithin
+    from penstock.reprocess.release import not_within
 
     pair = _pair(rollup, "--rollup") if rollup else None
     wishes = Wishes(
@@ -304,9 +304,10 @@ def compare(  # noqa: PLR0917 - one argument per option
     else:
         _show_comparison(told)
     if not all(table["alike"] for table in told["tables"]):
-        raise NotWithin(
+        raise not_within(
             "the comparison is not within its thresholds.",
-            remedy="Look at the report; declare what is meant with --expect, or abort.",
+            "Look at the report; declare what is meant with --expect, or abort.",
+            [table["table"] for table in told["tables"] if table["undecided"]],
         )
     failed = [table for table in told["tables"] if table["quality"].get("failures")]
     if failed:

@@ -189,6 +189,14 @@ def test_what_was_compared_anew_is_decided_anew():
         asked(in_part(PROMOTED[1:], rest), promote)
 
 
+def test_what_late_rows_leave_open_is_reconciled_first():
+    undecided = {**VERDICT, "within": False, "alike": False, "undecided": ["gold.g"]}
+    book = in_part([], {**undecided, "candidates": {"gold.g": "g2"}, "live": {"gold.g": "g1"}})
+    with pytest.raises(NotWithin) as caught:
+        asked(book, promote)
+    assert "penstock reconcile gold.g" in caught.value.remedy
+
+
 def test_how_often_other_tables_were_swapped_since_makes_no_difference():
     others = [
         Promotion("gold.z", f"z{n + 1}", f"z{n}", "promote", f"z{n}", n, "me", "", "", "")
