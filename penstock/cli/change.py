@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import re
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +19,7 @@ from penstock.settings import Settings
 if TYPE_CHECKING:
     from penstock.reprocess.history import Progress
     from penstock.reprocess.plan import TableChange
-    from penstock.reprocess.stage import Request
+    from penstock.reprocess.request import Request
     from penstock.reprocess.status import Status
 
 __all__ = ["Shown", "compare", "plan", "releases_of", "stage"]
@@ -63,10 +64,24 @@ def plan(table: str | None, diff: bool, as_json: bool) -> None:
         return
     for change in found.changes:
         _show_change(change, diff=diff)
-    names = " and ".join(c.table for c in found.changes)
-    click.echo(f"\nNothing was written. Next: penstock stage {found.changes[0].table}")
-    if len(found.changes) > 1:
-        click.echo(f"That stages {names} as one release.")
+    click.echo("\nNothing was written.")
+    for line in _next_steps(found.changes):
+        click.echo(line)
+
+
+def _next_steps(changes: Sequence[TableChange]) -> list[str]:
+    """What to type: a table that was never live has nothing to be staged beside."""
+    new = [c.table for c in changes if c.live is None]
+    changed = [c.table for c in changes if c.live is not None]
+    lines = []
+    if changed:
+        lines.append(f"Next: penstock stage {changed[0]}")
+    if len(changed) > 1:
+        lines.append(f"That stages {' and '.join(changed)} as one release.")
+    if new:
+        first = ", after what they read" if changed else ""
+        lines.append(f"New: {', '.join(new)}. To let them go live{first}: penstock register")
+    return lines
 
 
 def _show_change(change: TableChange, *, diff: bool) -> None:
@@ -143,7 +158,7 @@ def stage(  # noqa: PLR0917 - one argument per option
       penstock stage --status
       penstock stage gold.sensor_5m --pause
     """
-    from penstock.reprocess.stage import Request, begin_at
+    from penstock.reprocess.request import Request, begin_at, is_length
     from penstock.reprocess.status import statuses
     from penstock.runtime.registry import Registry
     from penstock.runtime.staging import Staging
@@ -156,7 +171,7 @@ def stage(  # noqa: PLR0917 - one argument per option
             raise UsageError("name a table that has a candidate.", remedy="penstock stage --status")
     elif not status:
         begin = begin_at(since, dt.datetime.now(dt.UTC))
-        request = Request(table, begin, partial, share, who(behalf), why)
+        request = Request(table, begin, is_length(since), partial, share, who=who(behalf), why=why)
         _staged(settings, registry, request, wait=not no_wait, quiet=as_json)
     found = statuses(settings, registry)
     if as_json:
@@ -274,7 +289,7 @@ def compare(  # noqa: PLR0917 - one argument per option
       penstock compare --rollup 'sensor_id => sum(readings) as readings'
     """
     from penstock.reprocess.comparison import Rollup, Wishes
-    from penstock.reprocess.release import NotWithin
+    from penstock.reprocess.release import not_within
 
     pair = _pair(rollup, "--rollup") if rollup else None
     wishes = Wishes(
@@ -289,9 +304,10 @@ def compare(  # noqa: PLR0917 - one argument per option
     else:
         _show_comparison(told)
     if not all(table["alike"] for table in told["tables"]):
-        raise NotWithin(
+        raise not_within(
             "the comparison is not within its thresholds.",
-            remedy="Look at the report; declare what is meant with --expect, or abort.",
+            "Look at the report; declare what is meant with --expect, or abort.",
+            [table["table"] for table in told["tables"] if table["undecided"]],
         )
     failed = [table for table in told["tables"] if table["quality"].get("failures")]
     if failed:

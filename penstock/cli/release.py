@@ -34,6 +34,8 @@ __all__ = [
     "rollback",
 ]
 
+_SHOWN = 100  # swaps that are listed: the newest
+
 
 @click.command()
 @click.argument("table", required=False)
@@ -224,7 +226,7 @@ def releases(table: str | None, as_json: bool) -> None:
 
     registry = Registry(Settings.load())
     registry.create()
-    done = [asdict(p) for p in Staging(registry).promotions(table)]
+    done = [asdict(p) for p in Staging(registry).promotions(table, _SHOWN)]
     states = (*State.FED, State.RETIRED)
     known = [
         {"table": r.table, "revision": r.revision, "state": r.state, "code": r.bundle[:12]}

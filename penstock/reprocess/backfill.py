@@ -9,16 +9,16 @@ reads it, and swapped in like any other release.
 from __future__ import annotations
 
 import datetime as dt
-import shutil
-import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from penstock.errors import UsageError
+from penstock.errors import PenstockError, TransformError, UsageError, in_a_line
 from penstock.location import delta_table
 from penstock.model.catalog import Catalog
 from penstock.model.names import TableName
@@ -26,13 +26,16 @@ from penstock.model.windows import Session, Timed, Window
 from penstock.reprocess.correction import Correction, Held
 from penstock.reprocess.history import HistoryBuilder, Pinned, how_built
 from penstock.reprocess.release import Ask
+from penstock.reprocess.scratch import scratch
 from penstock.reprocess.stage import Stager
 from penstock.runtime.code.bundle import Bundle
+from penstock.runtime.declared.register import fingerprint_of
 from penstock.runtime.decode.schemas import SchemaRegistry
 from penstock.runtime.delta.writer import live_path, revision_path
 from penstock.runtime.fates import late, quarantine
 from penstock.runtime.ingest.bronze import bronze_schema
 from penstock.runtime.kinds.build import arrow_fields
+from penstock.runtime.kinds.compute import BROKEN_TRANSFORM, is_data_error
 from penstock.runtime.kinds.geometry import geometry_of
 from penstock.runtime.registry import Registry, Revision, State
 from penstock.runtime.staging import Build, Candidate, How
@@ -140,25 +143,20 @@ class Backfill:
             now=now,
             closed=self._closed(revision, definition),
         )
-        scratch = self.settings.run / "backfill" / uuid.uuid4().hex
-        try:
-            builder = self._builder(revision, definition, scratch)
-            piece = builder.interval(first, last)
-            told = self._ask(
-                table,
-                "backfill",
-                {
-                    "revision": revision.revision,
-                    "start": first,
-                    "end": last,
-                    "files": [str(builder.path / a["add"]["path"]) for a in piece.adds],
-                    "inputs": {p.name: p.version for p in builder.inputs.values()},
-                    "who": who,
-                    "why": why,
-                },
-            )
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+        with scratch(self.settings.run) as mine:
+            builder = self._builder(revision, definition, mine.folder)
+            with _computing(table):
+                piece = builder.interval(first, last)
+            arguments = {
+                "revision": revision.revision,
+                "start": first,
+                "end": last,
+                "files": [str(builder.path / a["add"]["path"]) for a in piece.adds],
+                "inputs": {p.name: p.version for p in builder.inputs.values()},
+                "who": who,
+                "why": why,
+            }
+            told = mine.handed_over(self._ask, table, arguments)
         return {"table": table, "rows_in": piece.rows_in, **told}
 
     def _corrected(
@@ -176,8 +174,7 @@ class Backfill:
         table = str(definition.name)
         if isinstance(definition.kind, Session):
             self._ask(table, "reconcile", {})  # late rows count first: the batch counts them too
-        scratch = self.settings.run / "backfill" / uuid.uuid4().hex
-        try:
+        with scratch(self.settings.run) as mine:
             log = self._log(revision, definition)  # one look: inputs and rows as of one commit
             inputs = self._pinned(log, revision, definition)
             held = self._held(log, revision, definition)
@@ -186,25 +183,18 @@ class Backfill:
             job = Correction(
                 self.session, definition, held, inputs, decodes=stream, schemas=schemas
             )
-            told = job.written(first, last, on, scratch)
-            done = self._ask(
-                table,
-                "backfill",
-                {
-                    **told,
-                    "revision": revision.revision,
-                    "inputs": {p.name: p.version for p in inputs.values()},
-                    "info": {
-                        "job": scratch.name,
-                        "start": first,
-                        "end": last,
-                        "who": who,
-                        "why": why,
-                    },
-                },
-            )
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+            with _computing(table):
+                told = job.written(first, last, on, mine.folder)
+            info = {
+                "job": mine.folder.name,
+                "start": first,
+                "end": last,
+                "who": who,
+                "why": why,
+            }
+            versions = {p.name: p.version for p in inputs.values()}
+            arguments = {"revision": revision.revision, "inputs": versions, "info": info}
+            done = mine.handed_over(self._ask, table, {**told, **arguments})
         read = sum(f.rows for p in inputs.values() if p.version >= 0 for f in p.files(None))
         return {"table": table, "rows_in": read, "results": told["results"], **done}
 
@@ -240,15 +230,22 @@ class Backfill:
             return limit + (offset - limit) % every
         return limit
 
-    def _builder(self, revision: Revision, definition: Table, scratch: Any) -> HistoryBuilder:
+    def _builder(self, revision: Revision, definition: Table, folder: Path) -> HistoryBuilder:
         return HistoryBuilder(
             self.session,
             definition,
-            into=scratch / "table",
-            beside=scratch / "outcomes",
+            into=folder / "table",
+            beside=folder / "outcomes",
             schema=arrow_fields(revision.declared["schema"]),
             inputs=self._pinned(self._log(revision, definition), revision, definition),
+            condemned=self._condemned(revision, definition),
         )
+
+    def _condemned(self, revision: Revision, definition: Table) -> set[str]:
+        """Rows of its first input that the table has set apart."""
+        first = str(next(iter(definition.inputs.values())))
+        broken = self._beside(definition.name.quarantine, revision, quarantine.SCHEMA)
+        return {r["row_id"] for r in broken.to_pylist() if r["source"] == first}
 
     def _pinned(self, log: DeltaTable, revision: Revision, definition: Table) -> dict[str, Pinned]:
         """The inputs as the table has taken them in."""
@@ -269,11 +266,19 @@ class Backfill:
 
     # --- all of it ------------------------------------------------------------------------------
     def stage_again(self, table: str, *, who: str, why: str, share: float = 1.0) -> str:
-        """Stage another generation of a live table and of what reads it; returns the release."""
+        """Stage another generation of a live table and of what reads it; returns the release.
+
+        Going on with one that is staged already is the same command.
+        """
         self._live(table)
         live = {r.table: r for r in self.registry.revisions(states=(State.LIVE,))}
         stager = Stager(self.session, self.settings, self.registry)
         chosen = _with_readers(live, table)
+        begun = _begun(stager.staging.candidates(), live, chosen)
+        if begun is not None:
+            for name in chosen:
+                stager.staging.pace(name, share=share)
+            return begun
         names = {t: stager.free_name(TableName.parse(t), live[t].revision) for t in chosen}
         release = f"{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}-again"
         staged = []
@@ -300,7 +305,25 @@ class Backfill:
         """Build what was staged again, and let it catch up."""
         stager = Stager(self.session, self.settings, self.registry)
         stager.build(release, tell)
-        stager.wait_ready(release, tell=wait)
+        stager.wait_ready(release, seconds=None, tell=wait)  # the swap does not come by itself
+
+
+@contextmanager
+def _computing(table: str) -> Iterator[None]:
+    """What Spark says of a failure, in words; nothing was changed by then."""
+    try:
+        yield
+    except BROKEN_TRANSFORM as error:
+        if is_data_error(error):
+            raise TransformError(
+                f"{table}: a row of the interval breaks its transform: {in_a_line(error)}",
+                remedy=f"Mend the row at its source, or build the table anew, which sets such rows "
+                f"apart: `penstock backfill {table} --all`.",
+            ) from error
+        raise PenstockError(
+            f"computing the interval of {table} failed: {in_a_line(error)}",
+            remedy="Nothing was changed. See to that, then run the backfill again.",
+        ) from error
 
 
 def _with_readers(live: dict[str, Revision], table: str) -> list[str]:
@@ -314,3 +337,17 @@ def _with_readers(live: dict[str, Revision], table: str) -> list[str]:
         chosen.append(name)
         edge += [r.table for r in live.values() if name in r.inputs]
     return chosen
+
+
+def _begun(
+    staged: Sequence[Candidate], live: Mapping[str, Revision], chosen: Sequence[str]
+) -> str | None:
+    """The release that is another generation of exactly these tables, if one is staged."""
+    releases = {c.release for c in staged if c.table in chosen}
+    together = [c for c in staged if c.release in releases]
+    if len(releases) != 1 or {c.table for c in together} != set(chosen):
+        return None
+    same = all(
+        fingerprint_of(c.revision) == fingerprint_of(live[c.table].revision) for c in together
+    )
+    return together[0].release if same else None

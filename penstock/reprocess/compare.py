@@ -1,9 +1,9 @@
 """Comparing a candidate with what is live, both as of the same input.
 
-Rows are matched by key. A row is *equal*, *differs*, or is there on one side only. Differences are
-set apart where late rows are pending on either side, and where an expectation says they are meant;
-what is left is unexpected, and the share of it decides. Tables without keys, or with a changed
-idea of what a row is, are compared as bags or by a declared roll-up.
+Rows are matched by key. A row is *equal*, *differs*, or is there on one side only. Differences that
+an expectation explains are meant; of the others, those are set apart where late rows are pending on
+either side, and the rest is unexpected. The share of either decides. Tables without keys, or with a
+changed idea of what a row is, are compared as bags or by a declared roll-up.
 """
 
 from __future__ import annotations
@@ -86,6 +86,11 @@ def compare_table(
                     "are about pairs of rows, say nothing of it"
                 )
         report.over_time = over_time(duck, keys, point)
+        if report.undecided:
+            report.notes.append(
+                f"{report.counts['set_apart']} rows differ where late rows are pending, more than "
+                f"may: reconcile first: penstock reconcile {table}"
+            )
         if late:
             report.notes.append(f"{late} late rows are pending; what they touch is set apart")
     return report

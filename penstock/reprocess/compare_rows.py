@@ -138,11 +138,11 @@ def _counted(duck: duckdb.DuckDBPyConnection) -> tuple[dict[str, int], dict[int,
         counts[verdict] += number
         if verdict == "equal":
             continue
-        if is_apart:
-            counts["set_apart"] += number
-        elif meant_by is not None:
+        if meant_by is not None:  # explained, whatever late rows will do to it
             counts["expected"] += number
             hits[meant_by] = hits.get(meant_by, 0) + number
+        elif is_apart:
+            counts["set_apart"] += number
         else:
             counts["unexpected"] += number
     return counts, hits

@@ -99,9 +99,19 @@ class TableReport:
         return self.unexpected / max(1, self.counts.get("rows", 0))
 
     @property
+    def undecided(self) -> bool:
+        """More rows differ where late rows are pending than may differ at all.
+
+        One late row sets its whole window apart: nobody knows what of it reconciling would settle.
+        """
+        apart = self.counts.get("set_apart", 0) / max(1, self.counts.get("rows", 0))
+        return apart > self.threshold
+
+    @property
     def alike(self) -> bool:
-        """No more differences than there may be."""
-        return self.method != "not comparable" and self.share <= self.threshold
+        """No more differences than there may be, as far as anybody can tell."""
+        few = self.share <= self.threshold and not self.undecided
+        return self.method != "not comparable" and few
 
     @property
     def failures(self) -> list[str]:
@@ -114,4 +124,5 @@ class TableReport:
 
     def as_dict(self) -> dict[str, Any]:
         told = asdict(self)
-        return {**told, "share": self.share, "alike": self.alike, "within": self.within}
+        said = {name: getattr(self, name) for name in ("share", "undecided", "alike", "within")}
+        return {**told, **said}

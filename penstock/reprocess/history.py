@@ -10,14 +10,15 @@ and noted in its workshop (``runtime/kinds/history.py``), from where the writer 
 
 **What it does not do.** Quarantine: a row that breaks the transform fails the build, and the
 candidate then follows its input from the beginning instead, which isolates such rows. Tables that
-decode a stream, and sessions, always do.
+decode a stream, and sessions, always do. An interval of a table that has a quarantine is computed
+without the rows that are in it.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -32,10 +33,13 @@ from penstock.model.windows import Session, Timed, Window
 from penstock.runtime.delta.change import Change
 from penstock.runtime.delta.files import conform, spark_files, write_arrow
 from penstock.runtime.delta.log import Action, DeltaLog
+from penstock.runtime.delta.source import read_files
 from penstock.runtime.delta.upsert import Buckets
 from penstock.runtime.fates.outcomes import SCHEMA as OUTCOMES
 from penstock.runtime.fates.outcomes import Outcome
+from penstock.runtime.fates.quarantine import sound
 from penstock.runtime.kinds.batch import recompute
+from penstock.runtime.kinds.compute import sliced
 from penstock.runtime.kinds.geometry import Geometry, geometry_of, times_of
 from penstock.runtime.kinds.history import Piece, Recipe, Workshop
 from penstock.runtime.kinds.windows import assign_windows
@@ -109,6 +113,7 @@ class HistoryBuilder:
         beside: that of its outcomes.
         inputs: by argument of its function.
         since: where it begins, in microseconds; None: at the beginning.
+        condemned: rows of its first input that are in the table's quarantine already.
     """
 
     def __init__(
@@ -122,8 +127,10 @@ class HistoryBuilder:
         inputs: Mapping[str, Pinned],
         since: int | None = None,
         piece_rows: int = PIECE_ROWS,
+        condemned: Iterable[str] = (),
     ) -> None:
         self.session = session
+        self._condemned = set(condemned)
         self.table = table
         self.schema = schema
         self.inputs = dict(inputs)
@@ -143,18 +150,22 @@ class HistoryBuilder:
 
     # --- all of it --------------------------------------------------------------------------
     def run(self, tell: Callable[[Progress], bool]) -> None:
-        """Build what is missing; ``tell`` hears of every piece and says whether to go on."""
+        """Build what is missing; ``tell`` hears of every piece and says whether to go on.
+
+        It ends early, too, where its recipe does not hold any more.
+        """
         recipe = self.shop.recipe or self.shop.begin(self._recipe())
         pinned = {p.name: p.version for p in self.inputs.values()}
         if recipe.inputs != pinned:
             raise AssertionError(f"{self.table.name}: pinned to {pinned}, not {recipe.inputs}")
-        count, total = self.shop.pieces(), sum(f.rows for fs in self._files.values() for f in fs)
+        count, total = recipe.pieces, sum(f.rows for fs in self._files.values() for f in fs)
         read, began, fresh = 0, time.monotonic(), 0
         for number in range(count):
-            piece = self.shop.piece(number)
+            piece = self.shop.piece(recipe, number)
             if piece is None:
                 piece = self._built(recipe, number)
-                self.shop.put(number, piece)
+                if not self.shop.put(recipe, number, piece):
+                    return
                 fresh += piece.rows_in
             read += piece.rows_in
             rate = fresh / max(time.monotonic() - began, 1e-6)
@@ -258,13 +269,31 @@ class HistoryBuilder:
             ]
             rows_in += sum(f.rows for f in files)
             at = F.col(self._times[argument])
-            frame = self._read(argument, [f.path for f in files])
+            frame = self._read(argument, self._sound(argument, files))
             if low > -_EVER // 2:
                 frame = frame.where(at >= F.lit(moment(low)))
             if high < _EVER // 2:
                 frame = frame.where(at < F.lit(moment(high)))
             frames[argument] = frame
         return frames, rows_in
+
+    def _sound(self, argument: str, files: Sequence[_File]) -> list[Location]:
+        """The files, and of those with condemned rows a copy without them.
+
+        Such rows are named by digests that only we can compute: that takes a while, and memory for
+        one file.
+        """
+        paths = [file.path for file in files]
+        if not self._condemned or argument != next(iter(self.inputs)):
+            return paths
+        found: list[Location] = []
+        for path in paths:
+            (rows,) = read_files([path], self.inputs[argument].schema)
+            kept = pa.concat_tables(sound(some, self._condemned) for some in sliced(rows))
+            same = kept.num_rows == rows.num_rows
+            adds = [] if same else write_arrow(kept, self.path, "sound")
+            found += [path] if same else [self.path / add["add"]["path"] for add in adds]
+        return found
 
     def _counted(
         self, frames: Mapping[str, DataFrame], start: int, end: int

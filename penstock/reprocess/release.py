@@ -25,7 +25,7 @@ from penstock.runtime.staging import Candidate, Promotion, Staging
 from penstock.runtime.supervise.ends import referenced
 from penstock.settings import Settings
 
-__all__ = ["Ask", "NotWithin", "Releases"]
+__all__ = ["Ask", "NotWithin", "Releases", "not_within"]
 
 # Leaves a task for the supervisor and waits for what it comes to.
 Ask = Callable[[str, str, dict[str, Any]], dict[str, Any]]
@@ -38,6 +38,17 @@ class NotWithin(UsageError):
     """A comparison found more differences than it may."""
 
     exit_code = 12
+
+
+def not_within(message: str, remedy: str, undecided: Sequence[str]) -> NotWithin:
+    """The error, with what to do first where late rows keep anybody from telling."""
+    if not undecided:
+        return NotWithin(message, remedy=remedy)
+    first = ", ".join(f"`penstock reconcile {table}`" for table in undecided)
+    return NotWithin(
+        f"{message} Late rows are pending for too many of those that differ.",
+        remedy=f"Reconcile first: {first}; then compare again. {remedy}",
+    )
 
 
 class Releases:
@@ -105,6 +116,7 @@ class Releases:
             "live": {name: pin["old"]["revision"] for name, pin in pins.items()},
             "candidates": {name: pin["new"]["revision"] for name, pin in pins.items()},
             "unexpected": {t["table"]: t["counts"].get("unexpected", 0) for t in told["tables"]},
+            "undecided": [t["table"] for t in told["tables"] if t["undecided"]],
             "alike": all(t["alike"] for t in told["tables"]),
             "quality": {t["table"]: t["quality"].get("failures", []) for t in told["tables"]},
         }
@@ -148,9 +160,10 @@ class Releases:
                 remedy="Stage it from BEGINNING, or add --accept-differences 'why'.",
             )
         if accept is None and not verdict.get("alike", verdict["within"]):
-            raise NotWithin(
+            raise not_within(
                 f"the comparison is not within its thresholds: {verdict['unexpected']}.",
-                remedy=f"Look at {page}; then abort, or add --accept-differences 'why'.",
+                f"Look at {page}; then abort, or add --accept-differences 'why'.",
+                verdict.get("undecided", ()),
             )
         if accept_quality is None:
             self._require_quality(wanted, verdict, page)
@@ -234,8 +247,8 @@ class Releases:
     def _newest_swaps(self, release: str) -> dict[str, Promotion]:
         """The newest swap of each table that a release has moved, the latest first."""
         found: dict[str, Promotion] = {}
-        for one in self.staging.promotions():
-            if one.release == release and one.verb != "repair":
+        for one in self.staging.promotions(release=release):
+            if one.verb != "repair":
                 found.setdefault(one.table, one)
         return found
 
@@ -323,8 +336,8 @@ class Releases:
 
     def _newest_of_release(self, table: str | None) -> list[Promotion]:
         """The newest swap of each table of the last release, each after those it reads."""
-        every = [p for p in self.staging.promotions() if p.verb != "repair"]
-        last = next((p for p in every if table is None or p.table == table), None)
+        swaps = self.staging.promotions(table)
+        last = next((one for one in swaps if one.verb != "repair"), None)
         if last is None:
             return []
         mine = self._newest_swaps(last.release)

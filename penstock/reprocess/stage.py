@@ -15,66 +15,34 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.errors import NotRunning, PenstockError, UsageError, in_a_line
+from penstock.errors import PenstockError, UsageError, in_a_line
 from penstock.location import delta_table
-from penstock.model.duration import parse_duration
 from penstock.model.names import TableName
 from penstock.model.windows import Session, Timed
 from penstock.reprocess.building import building, progress_of
 from penstock.reprocess.history import HistoryBuilder, Pinned, Progress, how_built
 from penstock.reprocess.plan import selection
-from penstock.reprocess.status import Status, statuses
-from penstock.runtime import heartbeat
+from penstock.reprocess.request import Request, begins_as_asked
+from penstock.reprocess.status import Status
+from penstock.reprocess.waiting import wait_ready
 from penstock.runtime.code.bundle import Bundle, store_bundle
 from penstock.runtime.declared.analysis import Analysed, analysed_bundle
 from penstock.runtime.declared.register import declared_of, fingerprint_of
 from penstock.runtime.delta.writer import revision_path
 from penstock.runtime.kinds.build import arrow_fields
-from penstock.runtime.kinds.compute import BROKEN_TRANSFORM
+from penstock.runtime.kinds.compute import BROKEN_TRANSFORM, is_data_error
 from penstock.runtime.kinds.history import Workshop
 from penstock.runtime.registry import Registry, Revision, State
 from penstock.runtime.staging import Build, Candidate, How, Staging
-from penstock.runtime.times import EPOCH, moment
+from penstock.runtime.times import moment
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Request", "Stager", "begin_at"]
+__all__ = ["Stager"]
 
 _LOOK = 1.0
-
-
-def begin_at(told: str, now: dt.datetime) -> int | None:
-    """Where a history is to begin, in microseconds: BEGINNING, a moment, or a length of time."""
-    if told.upper() == "BEGINNING":
-        return None
-    try:
-        at = dt.datetime.fromisoformat(told.replace("Z", "+00:00"))
-    except ValueError:
-        try:
-            at = now - parse_duration(told)
-        except ValueError:
-            raise UsageError(
-                f"{told!r} is neither BEGINNING, nor a moment, nor a length of time.",
-                remedy="Write --from BEGINNING, 2026-11-01T00:00Z or '7 days'.",
-            ) from None
-    at = at if at.tzinfo else at.replace(tzinfo=dt.UTC)
-    if at > now:
-        raise UsageError(f"{told} has not come yet.", remedy="Begin in the past.")
-    return (at - EPOCH) // dt.timedelta(microseconds=1)
-
-
-@dataclass(frozen=True)
-class Request:
-    """What somebody who stages asks for."""
-
-    table: str | None = None  # None: all that changed
-    since: int | None = None  # where histories begin, in microseconds; None: at the beginning
-    partial: bool = False  # less history than asked for will do
-    share: float = 1.0
-    who: str = ""
-    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -124,10 +92,15 @@ class Stager:
 
     def _resumed(self, staged: list[Candidate], request: Request) -> str:
         """Go on with what is staged, at the pace asked for now."""
-        if any(c.since != request.since for c in staged):
+        if not all(begins_as_asked(c.since, request) for c in staged):
             raise UsageError(
                 f"{staged[0].table} is staged already, with another beginning.",
                 remedy=f"Give that up first: `penstock abort {staged[0].table}`.",
+            )
+        if len({c.release for c in staged}) > 1:
+            raise UsageError(
+                f"several releases are staged ({', '.join(c.table for c in staged)}).",
+                remedy=f"Name a table, one after the other: `penstock stage {staged[0].table}`.",
             )
         for candidate in staged:
             self.staging.pace(candidate.table, share=request.share)
@@ -145,13 +118,19 @@ class Stager:
         ]
         chosen = selection(catalog, changed, table)
         if not chosen:
-            self._nothing(found, table)
+            self._nothing(found, live, table)
         return _Tree(address, found, live, chosen)
 
-    def _nothing(self, found: Analysed, table: str | None) -> None:
+    def _nothing(self, found: Analysed, live: Mapping[str, Revision], table: str | None) -> None:
         broken = [b for b in found.broken if table is None or b.what == table]
         if broken:
             raise UsageError(f"{broken[0].what} is broken: {broken[0].reason}")
+        new = [str(n) for n in found.revisions if str(n) not in live and table in (None, str(n))]
+        if new:
+            raise UsageError(
+                f"{', '.join(new)}: new, so there is nothing live to stage it beside.",
+                remedy="To let it go live: `penstock register`.",
+            )
         what = f"{table} means" if table else "the working tree means"
         raise UsageError(
             f"{what} what is live already: there is nothing to stage.",
@@ -262,7 +241,7 @@ class Stager:
             for source, pinned in revision.inputs.items():
                 upstream = known.get((source, pinned))
                 if upstream is not None and upstream.state == State.CANDIDATE:
-                    self.wait_ready(release, only=source)
+                    self.wait_ready(release, only=source, seconds=None)
             self._build(candidate, revision, known, tell)
 
     def _build(
@@ -277,19 +256,28 @@ class Stager:
             builder = self._builder(candidate, revision, known)
             shop = builder.shop
             builder.run(lambda progress: self._tell(candidate, progress, tell))
-        except BROKEN_TRANSFORM as error:
-            # Some row breaks it: following isolates such rows, a batch cannot.
-            if shop is not None:
-                shop.clear()
-            told = {"note": f"follows instead, because a batch fails: {in_a_line(error)}"}
-            self.staging.tell(table, candidate.revision, told, build=Build.BUILT, how=How.FOLLOW)
-            return
         except Exception as error:
+            if is_data_error(error):
+                self._follows_instead(candidate, shop, error)
+                return
             self.staging.tell(table, candidate.revision, {"error": in_a_line(error)})
+            if isinstance(error, BROKEN_TRANSFORM):
+                raise _unbuilt(table, error) from error
             raise
         if self._asked_to_leave(candidate):
             raise UsageError(f"{table}: its candidate was aborted meanwhile.")
         self.staging.tell(table, candidate.revision, {"error": ""}, build=Build.BUILT)
+
+    def _follows_instead(
+        self, candidate: Candidate, shop: Workshop | None, error: Exception
+    ) -> None:
+        """Some row breaks the transform: following isolates such rows, a batch cannot."""
+        if shop is not None:
+            shop.clear()
+        told = {"note": f"follows instead, because a batch fails: {in_a_line(error)}"}
+        self.staging.tell(
+            candidate.table, candidate.revision, told, build=Build.BUILT, how=How.FOLLOW
+        )
 
     def _builder(
         self,
@@ -352,33 +340,18 @@ class Stager:
         release: str,
         *,
         only: str | None = None,
-        seconds: float = 3600.0,
+        seconds: float | None = 3600.0,
         tell: Callable[[list[Status]], None] | None = None,
     ) -> list[Status]:
         """Wait until candidates have caught up with what is live."""
-        deadline = time.monotonic() + seconds
-        while True:
-            found = statuses(self.settings, self.registry, release)
-            mine = [s for s in found if only is None or s.table == only]
-            if tell is not None:
-                tell(mine)
-            failed = [s for s in mine if s.state == "failed"]
-            if failed:
-                raise PenstockError(
-                    f"{failed[0].table}@{failed[0].revision}: {failed[0].told.get('error')}",
-                    remedy=f"Mend it, then `penstock abort {failed[0].table}` and stage again.",
-                )
-            if mine and all(s.state == "ready" for s in mine):
-                return mine
-            beat = heartbeat.read(self.settings)
-            if beat is None or beat.age_seconds > heartbeat.STALE_AFTER:
-                raise NotRunning(
-                    "no supervisor runs, so the candidates do not catch up.",
-                    remedy="Run `penstock up`, then stage again: it goes on where it was.",
-                )
-            if time.monotonic() > deadline:
-                raise PenstockError(
-                    f"not ready after {seconds:.0f} s.",
-                    remedy="It goes on by itself: `penstock stage --status`.",
-                )
-            time.sleep(_LOOK)
+        return wait_ready(
+            self.settings, self.registry, release, only=only, seconds=seconds, tell=tell
+        )
+
+
+def _unbuilt(table: str, error: Exception) -> PenstockError:
+    """No row is to blame: what was built so far stays."""
+    return PenstockError(
+        f"building the history of {table} failed: {in_a_line(error)}",
+        remedy="See to that, then type the command again: it goes on with the next piece.",
+    )

@@ -215,13 +215,18 @@ class Staging:
                 report=done.report,
             )
 
-    def promotions(self, table: str | None = None, most: int = 100) -> list[Promotion]:
-        """Swaps, the newest first."""
+    def promotions(
+        self, table: str | None = None, most: int | None = None, *, release: str | None = None
+    ) -> list[Promotion]:
+        """Swaps, the newest first: all of them, or of a table, of a release, the newest few."""
         rows = self._run(
             "select table_name, revision, replaced, verb, release, live_version, who, why, report, "
-            "at::text from promotion where cast(:name as text) is null or table_name = :name "
-            "order by number desc limit :most",
+            "at::text from promotion "
+            "where (cast(:name as text) is null or table_name = :name) "
+            "and (cast(:release as text) is null or release = :release) "
+            "order by number desc limit cast(:most as bigint)",
             name=table,
+            release=release,
             most=most,
         )
         return [Promotion(*row) for row in rows]

@@ -142,7 +142,8 @@ def _round(spark, table, schema, source, files, place) -> dict[str, float]:
 
 def _same(builder: HistoryBuilder, other: pa.Table) -> None:
     names = ["sensor_id", "window_start", "min_value", "max_value", "readings"]
-    adds = [a for n in range(builder.shop.pieces()) for a in builder.shop.piece(n).adds]
+    recipe = builder.shop.recipe
+    adds = [a for n in range(recipe.pieces) for a in builder.shop.piece(recipe, n).adds]
     mine = pa.concat_tables(
         [pq.read_table(builder.path / a["add"]["path"], columns=names) for a in adds]
     )

@@ -29,7 +29,8 @@ from penstock.cli.asking import ask
 from penstock.platform.stack import Stack
 from penstock.reprocess.comparison import Wishes
 from penstock.reprocess.release import Releases
-from penstock.reprocess.stage import Request, Stager
+from penstock.reprocess.request import Request
+from penstock.reprocess.stage import Stager
 from penstock.runtime.registry import Registry
 from penstock.serve.query import run_query
 from tests.live import wait_for

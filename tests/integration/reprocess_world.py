@@ -17,7 +17,8 @@ from deltalake import DeltaTable
 from penstock.cli.asking import ask
 from penstock.platform.stack import Stack
 from penstock.reprocess.release import Releases
-from penstock.reprocess.stage import Request, Stager
+from penstock.reprocess.request import Request
+from penstock.reprocess.stage import Stager
 from penstock.runtime.registry import Registry
 from penstock.settings import Settings
 from tests.live import Feed, Supervised, started, wait_for

@@ -10,8 +10,10 @@ import datetime as dt
 import random
 
 import pytest
+from pyspark.sql import functions as F
 
 from penstock.errors import UsageError
+from penstock.model import table, tumbling
 from penstock.model.windows import Window
 from penstock.reprocess.backfill import checked_interval
 from penstock.reprocess.correction import Correction, Held
@@ -23,7 +25,7 @@ from penstock.runtime.kinds.backfill import backfill_timed
 from penstock.runtime.kinds.backfill_net import backfill_net
 from penstock.runtime.times import EPOCH
 from penstock.testing import Kit
-from tests.parity.kinds import CASES, START, event
+from tests.parity.kinds import CASES, EVENTS, START, event
 from tests.parity.law import check
 
 pytestmark = pytest.mark.spark
@@ -66,6 +68,7 @@ def built(kit: Kit, folder, start: int, end: int) -> dict:
         beside=folder / "o",
         schema=kit.follower.writer.schema,
         inputs=pinned,
+        condemned=set(held_in(kit.follower.broken)["row_id"].to_pylist()),
     )
     piece = builder.interval(start, end)
     return {
@@ -120,6 +123,35 @@ def test_a_sound_interval_is_left_alone(spark, tmp_path):
     done = backfill_timed(kit.follower, told)
     assert (done["changed"], kit.follower.writer.log.version) == (0, version)
     check(kit)
+
+
+@table(
+    "gold.fragile",
+    inputs={"events": "silver.events"},
+    kind=tumbling("5 seconds", on="t", lateness="2 seconds"),
+    keys=("k", "window_start"),
+)
+def fragile(events):
+    ratio = F.sum(F.lit(100) / (F.col("v") - 13)).cast("long").alias("ratio")
+    return events.groupBy("k", "window_start", "window_end").agg(
+        ratio, F.count(F.lit(1)).alias("rows")
+    )
+
+
+def test_rows_in_quarantine_are_left_out_of_the_interval(spark, tmp_path):
+    kit = Kit(spark, tmp_path / "kit", fragile, {"silver.events": EVENTS})
+    kit.feed([
+        {"k": "a", "v": 13 if n == 12 else 14, "t": START + dt.timedelta(seconds=n), "n": n}
+        for n in range(40)
+    ])  # fmt: skip
+    assert [r["error_class"] for r in kit.quarantined()] == ["transform_error"]
+    wanted = kit.rows()
+    assert damage(kit, random.Random(1)) > 0
+    first = _micros(START)
+    told = built(kit, tmp_path / "job", first, first + 30_000_000)
+    assert backfill_timed(kit.follower, told)["changed"] > 0
+    assert kit.rows() == wanted == kit.batch_rows()
+    assert [r["rows"] for r in wanted][:6] == [5, 5, 4, 5, 5, 5]
 
 
 def test_intervals_that_make_no_sense(spark, tmp_path):

@@ -64,10 +64,11 @@ def difference(old: Rows, old_version: int, new: Rows, new_version: int, scratch
         for name, files, schema in (("old", olds, old.schema), ("new", news, new.schema)):
             empty = schema.empty_table()
             duck.register(f"{name}_empty", empty)
-            union = " union all by name select * from read_parquet($files)" if files else ""
+            # A stranger's file may lack a column that may be null: Delta reads it as null.
+            read = f"read_parquet({_listed(files)}, union_by_name => true)"
             duck.execute(
                 f"create view {name}_rows as select * from {name}_empty"  # noqa: S608
-                + union.replace("$files", _listed(files))
+                + (f" union all by name select * from {read}" if files else "")  # noqa: S608
             )
         listed = ", ".join(quoted(name) for name in new.schema.names)
         adapted = ", ".join(_adapted(duck, old.schema, new.schema))

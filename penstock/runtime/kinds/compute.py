@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BROKEN_TRANSFORM",
     "Computed",
+    "is_data_error",
     "isolate",
     "materialise",
     "sliced",
@@ -107,12 +108,19 @@ def _parked(table: str, reason: str) -> TransformError:
     )
 
 
+def is_data_error(error: Exception) -> bool:
+    """Whether a row is to blame; a full disk or a lost worker condemns none, and passes."""
+    if not isinstance(error, BROKEN_TRANSFORM):
+        return False
+    return isinstance(error, PythonException) or bool(_DATA_ERROR.search(str(error)))
+
+
 def _attempt(attempt: Callable[[pa.Table], object], rows: pa.Table) -> str | None:
     try:
         attempt(rows)
     except BROKEN_TRANSFORM as error:
-        if not isinstance(error, PythonException) and not _DATA_ERROR.search(str(error)):
-            raise  # a full disk or a lost worker condemns no row: it is tried again
+        if not is_data_error(error):
+            raise
         return in_a_line(error)
     return None
 

@@ -6,12 +6,16 @@ inputs, cut where) and one *piece* after the other. Each is a small file created
 builder that was killed goes on where it was, and two of them at once do no harm. When all pieces
 are there the lease holder commits them at once, together with the input positions: that commit is
 the exact hand-over from batch to stream, whatever the kind of the table.
+
+A piece is of one recipe: its name says which. A candidate that is given up and staged again has the
+same folder, and a builder of the first that still computes must leave nothing in the second.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+import uuid
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from obstore.exceptions import AlreadyExistsError
@@ -35,6 +39,11 @@ class Recipe:
     edges: list[int]  # pieces are from one to the next, in microseconds; empty: one piece
     rows: dict[str, int]  # of each input, times the windows each row falls into
     since: int | None = None
+    name: str = ""  # no other recipe has it; given when it is written
+
+    @property
+    def pieces(self) -> int:
+        return max(1, len(self.edges) - 1)
 
 
 @dataclass(frozen=True)
@@ -63,26 +72,27 @@ class Workshop:
     def begin(self, recipe: Recipe) -> Recipe:
         """Write the recipe; if there is one already, that one holds."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._write("recipe", recipe)
+        self._write("recipe", replace(recipe, name=uuid.uuid4().hex))
         known = self.recipe
         assert known is not None  # noqa: S101
         return known
 
-    def piece(self, number: int) -> Piece | None:
-        found = self._read(f"{number:06d}")
+    def piece(self, recipe: Recipe, number: int) -> Piece | None:
+        found = self._read(_piece(recipe, number))
         return None if found is None else Piece(**found)
 
-    def put(self, number: int, piece: Piece) -> None:
-        """Leave a piece; somebody else's, if it was there first, is as good."""
-        self._write(f"{number:06d}", piece)
+    def put(self, recipe: Recipe, number: int, piece: Piece) -> bool:
+        """Leave a piece; somebody else's, if it was there first, is as good.
 
-    def pieces(self) -> int:
-        recipe = self.recipe
-        return 0 if recipe is None else max(1, len(recipe.edges) - 1)
+        False if the recipe does not hold any more: it was taken over, or given up.
+        """
+        if self.recipe != recipe:
+            return False
+        self._write(_piece(recipe, number), piece)
+        return True
 
-    def complete(self) -> bool:
-        count = self.pieces()
-        return bool(count) and all(self._path(f"{n:06d}").exists() for n in range(count))
+    def complete(self, recipe: Recipe) -> bool:
+        return all(self._path(_piece(recipe, n)).exists() for n in range(recipe.pieces))
 
     def clear(self) -> None:
         remove_tree(self.folder)
@@ -105,6 +115,10 @@ class Workshop:
             return
 
 
+def _piece(recipe: Recipe, number: int) -> str:
+    return f"{recipe.name}{number:06d}"
+
+
 def adopt_history(context: TableContext) -> None:
     """Take a finished history over, once: its files and its positions in one commit."""
     writer = context.writer
@@ -112,11 +126,11 @@ def adopt_history(context: TableContext) -> None:
     if writer.position(BUILT) is not None:
         shop.clear()  # a crash may have come before that: as a build it would hold its inputs' logs
         return
-    if not shop.complete():
-        return
     recipe = shop.recipe
-    assert recipe is not None  # noqa: S101
-    pieces = [piece for n in range(shop.pieces()) if (piece := shop.piece(n)) is not None]
+    if recipe is None or not shop.complete(recipe):
+        return
+    found = [shop.piece(recipe, number) for number in range(recipe.pieces)]
+    pieces = [piece for piece in found if piece is not None]
     left = dict(recipe.rows)
     for piece in pieces:
         for name, rows in piece.counted.items():

@@ -28,7 +28,6 @@ __all__ = ["KEEP_SECONDS", "Sweep", "sweep"]
 
 log = logging.getLogger("penstock.sweep")
 
-_EVERY = 1_000_000  # swaps of a table: the one that replaced a revision may be long ago
 KEEP_SECONDS = 24 * 3600.0  # at least: as long as a warm revision is kept by default
 
 
@@ -96,7 +95,7 @@ class Sweep:
 
     def _claimed(self, staging: Staging, table: str, revision: str) -> str:
         """Who has a claim from before live let go of a revision; empty: nobody."""
-        swaps = staging.promotions(table, _EVERY)
+        swaps = staging.promotions(table)
         last = next((swap for swap in swaps if swap.replaced == revision), None)
         if last is None:
             return ""  # live never showed it

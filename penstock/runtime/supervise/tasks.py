@@ -74,9 +74,21 @@ def _backfill(table: Follower, arguments: dict[str, Any]) -> dict[str, Any]:
             "for which this was computed.",
             remedy="Nothing was changed. Run the backfill again.",
         )
+    _require_there(table.name, arguments)
     if isinstance(table, TimedFollower):
         return backfill_timed(table, arguments)
     return backfill_net(table, arguments)
+
+
+def _require_there(table: str, arguments: dict[str, Any]) -> None:
+    """Whoever computed the files may be gone, and they with him: no fault of the table's."""
+    files = [file for word in ("files", "added", "gone") for file in arguments.get(word, ())]
+    missing = [file for file in files if not Path(file).exists()]
+    if missing:
+        raise UsageError(
+            f"{len(missing)} of {len(files)} files of a backfill of {table} are gone.",
+            remedy="Nothing was changed. Run the backfill again.",
+        )
 
 
 VERBS: dict[str, Verb] = {

@@ -87,7 +87,7 @@ class Book:
         self.states[done.revision] = State.LIVE
         self.done.append(done)
 
-    def promotions(self, table=None, most=100) -> list:
+    def promotions(self, table=None, most=None, *, release=None) -> list:
         return list(reversed(self.done))
 
     def move(self, table, revision, *, to) -> None:

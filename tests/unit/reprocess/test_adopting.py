@@ -40,9 +40,9 @@ def built(tmp_path: Path) -> Workshop:
     """A history of one piece."""
     path = opened(tmp_path, 1).writer.path
     shop = Workshop(path)
-    shop.begin(Recipe({"silver.y": 7}, {}, [], {"silver.y": 3}))
+    recipe = shop.begin(Recipe({"silver.y": 7}, {}, [], {"silver.y": 3}))
     adds = write_arrow(pa.table({"n": [1, 2, 3]}, schema=ROWS), path)
-    shop.put(0, Piece(adds, counted={"silver.y": 3}, rows_in=3, rows_out=3))
+    assert shop.put(recipe, 0, Piece(adds, counted={"silver.y": 3}, rows_in=3, rows_out=3))
     return shop
 
 
@@ -84,3 +84,36 @@ def test_a_history_that_is_not_complete_is_left_alone(tmp_path):
     shop.begin(Recipe({"silver.y": 7}, {}, [], {"silver.y": 3}))
     adopt_history(context)
     assert build_needs(tmp_path) == [7]
+
+
+def test_a_builder_of_a_history_that_was_given_up_leaves_nothing_in_the_next(tmp_path):
+    """Aborted and staged again while it computed: its piece is of other versions of the inputs."""
+    context = opened(tmp_path, 1)
+    shop = Workshop(context.writer.path)
+    given_up = shop.begin(Recipe({"silver.y": 7}, {}, [], {"silver.y": 3}))
+    shop.clear()
+    stale = Piece(write_arrow(pa.table({"n": [1]}, schema=ROWS), context.writer.path))
+    assert not shop.put(given_up, 0, stale)
+    assert not shop.folder.exists(), "the table would never be merged or vacuumed"
+    fresh = shop.begin(Recipe({"silver.y": 7}, {}, [], {"silver.y": 3}))
+    assert not shop.put(given_up, 0, stale)
+    (shop.folder / f"{given_up.name}000000.json").write_text("{}")  # it had looked a moment before
+    assert shop.piece(fresh, 0) is None
+    adopt_history(context)
+    assert context.writer.position("built") is None, "rows would be missing"
+    adds = write_arrow(pa.table({"n": [1, 2, 3]}, schema=ROWS), context.writer.path)
+    assert shop.put(fresh, 0, Piece(adds, counted={"silver.y": 3}, rows_in=3, rows_out=3))
+    adopt_history(context)
+    rows = context.writer.log.snapshot().to_pyarrow_table()
+    assert sorted(rows["n"].to_pylist()) == [1, 2, 3]
+
+
+def test_a_history_that_was_begun_before_recipes_had_names_goes_on(tmp_path):
+    context = opened(tmp_path, 1)
+    shop = Workshop(context.writer.path)
+    shop.folder.mkdir()
+    told = '{"inputs": {"silver.y": 7}, "clocks": {}, "edges": [], "rows": {"silver.y": 0}}'
+    (shop.folder / "recipe.json").write_text(told)
+    (shop.folder / "000000.json").write_text('{"adds": []}')
+    adopt_history(context)
+    assert context.writer.position("built") == 1

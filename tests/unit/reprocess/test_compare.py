@@ -132,6 +132,31 @@ def test_late_rows_are_set_apart(tables):
     assert any("late" in note for note in report.notes)
 
 
+def test_a_late_row_in_each_window_does_not_let_everything_pass(tables):
+    minutes = range(10)
+    late = [START + dt.timedelta(minutes=m) for m in minutes]
+    old = tables.side("o", [row("a", m, n=5) for m in minutes], late=late)
+    new = tables.side("n", [row("a", m, n=6) for m in minutes])
+    report = tables.compare(old, new, Wishes(threshold=0.9))
+    assert (report.counts["set_apart"], report.unexpected) == (10, 0)
+    assert not report.alike
+    assert not report.within
+    assert report.as_dict()["undecided"]
+    assert any("penstock reconcile gold.x" in note for note in report.notes)
+    few = tables.side("f", [row("a", m, n=6 if m == 0 else 5) for m in minutes])
+    assert tables.compare(old, few, Wishes(threshold=0.1)).within
+    assert not tables.compare(old, few, Wishes(threshold=0.09)).within
+
+
+def test_what_is_meant_needs_no_reconciling(tables):
+    at = START + dt.timedelta(minutes=1)
+    old = tables.side("o", [row("a", 1, n=5)], late=[at])
+    new = tables.side("n", [row("a", 1, n=4)])
+    report = tables.compare(old, new, Wishes(expected=[Expected("new.n < old.n", "fewer")]))
+    assert (report.counts["set_apart"], report.counts["expected"]) == (0, 1)
+    assert report.within
+
+
 def test_columns_that_came_or_went_are_told_and_not_compared(tables):
     more = SCHEMA.append(pa.field("p99", pa.float64()))
     old = tables.side("o", [row("a", 1)])

@@ -6,10 +6,12 @@ prepares, a stand that lapses, a companion that cannot be swapped, a crash in be
 
 from __future__ import annotations
 
+import json
 import time
 import types
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -234,6 +236,22 @@ def test_repair_shows_the_revision_again_to_every_reader(world):
     feed = DeltaTable(str(world.path())).load_cdf(told["version"], told["version"]).read_all()
     listed = [(r["k"], r["_change_type"]) for r in pa.table(feed).to_pylist()]
     assert listed == [("foreign", "delete")]
+
+
+def test_repair_after_a_file_that_lacks_a_column(world):
+    """Delta reads null there; so has whoever takes the rows back."""
+    pq.write_table(rows(("foreign", 7)).select(["v"]), world.path() / "foreign.parquet")
+    add = {"path": "foreign.parquet", "partitionValues": {}, "size": 1, "modificationTime": 0,
+           "dataChange": True}  # fmt: skip
+    told = [{"commitInfo": {"operation": "WRITE", "engineInfo": "a stranger's"}}, {"add": add}]
+    version = DeltaTable(str(world.path())).version() + 1
+    log = world.path() / "_delta_log" / f"{version:020d}.json"
+    log.write_text("\n".join(json.dumps(action) for action in told))
+    told = operate._repair(world, world.book, {"table": str(TABLE), "who": "me", "why": "x"})
+    assert world.rows() == world.of("X")
+    feed = DeltaTable(str(world.path())).load_cdf(told["version"], told["version"]).read_all()
+    gone = [(r["k"], r["v"], r["_change_type"]) for r in pa.table(feed).to_pylist()]
+    assert gone == [(None, 7, "delete")]
 
 
 def test_repair_of_a_table_that_lost_a_file(world):

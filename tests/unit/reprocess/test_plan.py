@@ -12,7 +12,7 @@ from penstock.model.catalog import Catalog
 from penstock.model.names import TableName
 from penstock.reprocess.history import how_built
 from penstock.reprocess.plan import classify, same_rows, selection
-from penstock.reprocess.stage import begin_at
+from penstock.reprocess.request import begin_at
 
 MEANING = {"kind": "window", "keys": ["k", "window_start"], "size_us": 5, "every_us": 5}
 

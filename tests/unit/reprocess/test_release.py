@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import types
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import duckdb
+import pyarrow as pa
 import pytest
 
 from penstock.errors import UsageError
 from penstock.reprocess import release
 from penstock.reprocess.release import NotWithin, Releases
 from penstock.runtime.registry import Revision, State
-from penstock.runtime.staging import Candidate, Promotion
+from penstock.runtime.staging import Candidate, Promotion, Staging
 
 
 class Book:
@@ -28,8 +31,9 @@ class Book:
     def revisions(self, *, states=State.FED) -> list[Revision]:
         return [r for r in self._revisions if r.state in states]
 
-    def promotions(self, table=None, most=100) -> list[Promotion]:
-        return [p for p in self._done if table in (None, p.table)][:most]
+    def promotions(self, table=None, most=None, *, release=None) -> list[Promotion]:
+        found = [p for p in self._done if table in (None, p.table)]
+        return [p for p in found if release in (None, p.release)][:most]
 
     left: tuple[Candidate, ...] = ()
     verdict: dict | None = None
@@ -183,3 +187,43 @@ def test_what_was_compared_anew_is_decided_anew():
     }
     with pytest.raises(NotWithin, match="7"):
         asked(in_part(PROMOTED[1:], rest), promote)
+
+
+def test_what_late_rows_leave_open_is_reconciled_first():
+    undecided = {**VERDICT, "within": False, "alike": False, "undecided": ["gold.g"]}
+    book = in_part([], {**undecided, "candidates": {"gold.g": "g2"}, "live": {"gold.g": "g1"}})
+    with pytest.raises(NotWithin) as caught:
+        asked(book, promote)
+    assert "penstock reconcile gold.g" in caught.value.remedy
+
+
+def test_how_often_other_tables_were_swapped_since_makes_no_difference():
+    others = [
+        Promotion("gold.z", f"z{n + 1}", f"z{n}", "promote", f"z{n}", n, "me", "", "", "")
+        for n in range(300)
+    ]
+    for table in ("gold.g", "silver.s"):
+        book = Book(revisions({"s2", "g2"}), [PROMOTED[0], *reversed(others), PROMOTED[1]])
+        told = asked(book, lambda r, table=table: r.rollback(table, why="x"))
+        assert told["to"] == [("silver.s", "s1"), ("gold.g", "g1")]
+    staging = Staging(Database(book._done))
+    assert staging.promotions("silver.s") == [PROMOTED[1]]
+    assert staging.promotions(release="r1") == PROMOTED
+    assert len(staging.promotions()) == 302
+    assert staging.promotions(most=1) == PROMOTED[:1]
+
+
+class Database:
+    """The table of promotions, in a database that understands what the registry is asked."""
+
+    def __init__(self, newest_first: list[Promotion]) -> None:
+        self._duck = duckdb.connect(":memory:")
+        oldest_first = [asdict(one) for one in reversed(newest_first)]
+        rows = pa.Table.from_pylist([{**one, "number": n} for n, one in enumerate(oldest_first)])
+        self._duck.register("promotion", rows.rename_columns({"table": "table_name"}))
+
+    def run(self, sql: str, **given: object) -> list:
+        spelt = sql.replace("at::text", '"at"')  # a word DuckDB keeps for itself
+        return self._duck.execute(re.sub(r"(?<!:):(\w+)", r"$\1", spelt), given).fetchall()
+
+    transaction = run
