@@ -88,8 +88,8 @@ def compare_table(
         report.over_time = over_time(duck, keys, point)
         if report.undecided:
             report.notes.append(
-                f"{report.counts['set_apart']} rows differ where late rows are pending, more than "
-                f"may: reconcile first: penstock reconcile {table}"
+                f"{report.counts['set_apart']} rows differ where late rows are pending, too "
+                f"many to tell by the rest. Reconcile first: penstock reconcile {table}"
             )
         if late:
             report.notes.append(f"{late} late rows are pending; what they touch is set apart")

@@ -21,6 +21,9 @@ def column_diff(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, lis
     }
 
 
+_MOST_APART = 0.5  # a candidate wrong in every row has more than that apart, or the rest tells
+
+
 @dataclass(frozen=True)
 class Expected:
     """Differences that are meant: a condition on ``old`` and ``new``, and why.
@@ -100,12 +103,13 @@ class TableReport:
 
     @property
     def undecided(self) -> bool:
-        """More rows differ where late rows are pending than may differ at all.
+        """Too much differs where late rows are pending to tell anything by the rest.
 
-        One late row sets its whole window apart: nobody knows what of it reconciling would settle.
+        One late row sets its whole window apart: a candidate that is wrong everywhere would pass if
+        each window had one.
         """
         apart = self.counts.get("set_apart", 0) / max(1, self.counts.get("rows", 0))
-        return apart > self.threshold
+        return apart > max(self.threshold, _MOST_APART)
 
     @property
     def alike(self) -> bool:
