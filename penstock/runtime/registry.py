@@ -155,6 +155,7 @@ class Registry(Database):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings, "penstock", "the registry database")
+        self._seen: dict[tuple[str, ...], tuple[str, list[Revision]]] = {}
 
     def create(self) -> None:
         """Make the tables; safe to call by several at once."""
@@ -165,12 +166,27 @@ class Registry(Database):
 
     # --- revisions ------------------------------------------------------------------------
     def revisions(self, *, states: tuple[str, ...] = State.FED) -> list[Revision]:
-        rows = self.run(
-            "select table_name, revision, state, bundle, inputs, declared from revision "
-            "where state = any(cast(:states as text[])) order by registered_at, table_name",
+        """In the order they were registered.
+
+        A supervisor asks every second: what is declared, all their schemas, is read again only when
+        some row was written since. Postgres tells by the transaction that wrote it.
+        """
+        ((now,),) = self.run(
+            "select coalesce(string_agg(concat_ws(' ', table_name, revision, cast(xmin as text)), "
+            "',' order by table_name, revision), '') "
+            "from revision where state = any(cast(:states as text[]))",
             states=list(states),
         )
-        return [Revision(*row) for row in rows]
+        before, known = self._seen.get(states, (None, []))
+        if now != before:
+            rows = self.run(
+                "select table_name, revision, state, bundle, inputs, declared from revision "
+                "where state = any(cast(:states as text[])) order by registered_at, table_name",
+                states=list(states),
+            )
+            known = [Revision(*row) for row in rows]
+            self._seen[states] = (now, known)
+        return list(known)
 
     def add_live(self, revision: Revision) -> bool:
         """The first revision of a table goes live; False when the table has a live one already."""

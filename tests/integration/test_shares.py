@@ -162,3 +162,30 @@ def test_a_task_is_taken_back_only_while_nobody_has_begun_it(registry):
     registry.finish(begun, {})
     assert state(begun) == "done"
     assert not registry.take(begun)
+
+
+def test_revisions_are_read_again_only_when_one_was_written(stack, registry, monkeypatch):
+    other = Registry(stack.settings)
+    name = "gold.seen_in_a_test"
+    other.add_live(Revision(name, "r", "live", "b", {}, {"freshness": "a"}))
+    try:
+        mine = Registry(stack.settings)
+        asked: list[str] = []
+        run = mine.run
+        monkeypatch.setattr(
+            mine, "run", lambda sql, **given: asked.append(sql) or run(sql, **given)
+        )
+
+        def freshness() -> str:
+            (one,) = (r for r in mine.revisions() if r.table == name)
+            return one.declared["freshness"]
+
+        assert [freshness(), freshness(), freshness()] == ["a", "a", "a"]
+        assert len(asked) == 4  # one look each, and the rows once
+        other.declare(name, "r", {"freshness": "b"})
+        assert freshness() == "b"
+        other.run("update revision set state = 'retired' where table_name = :name", name=name)
+        assert name not in {r.table for r in mine.revisions()}
+    finally:
+        other.run("delete from revision where table_name = :name", name=name)
+        other.close()

@@ -32,6 +32,7 @@ __all__ = [
     "read_files",
     "rows_at",
     "rows_between",
+    "rows_in",
     "with_columns",
 ]
 
@@ -199,6 +200,17 @@ def rows_between(
         if (start is None or add.get(high) is None or _utc(add[high]) >= start)
         and (end is None or add.get(low) is None or _utc(add[low]) < end)
     ]
+    return rows_in(source, files, column, start, end)
+
+
+def rows_in(
+    source: Source,
+    files: list[Location],
+    column: str,
+    start: dt.datetime | None,
+    end: dt.datetime | None,
+) -> pa.Table:
+    """The rows of some files whose time is in ``[start, end)``."""
     rows = pa.concat_tables([source.schema.empty_table(), *read_files(files, source.schema)])
     if start is not None:
         rows = rows.filter(pc.greater_equal(rows[column], pa.scalar(start)))

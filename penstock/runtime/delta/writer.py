@@ -224,8 +224,12 @@ class RecentRows:
 
     def oldest_after(self, version: int) -> float | None:
         """Since when the oldest rows of later versions have been on their way; None: no rows."""
-        known = list(self._born.items())  # others commit meanwhile
-        return min((born for at, born in known if at > version), default=None)
+        oldest = None
+        for at, born in reversed(list(self._born.items())):  # others commit meanwhile
+            if at <= version:
+                break
+            oldest = born if oldest is None else min(oldest, born)
+        return oldest
 
     def put(self, version: int, rows: Change | pa.Table) -> None:
         rows = Change(rows) if isinstance(rows, pa.Table) else rows

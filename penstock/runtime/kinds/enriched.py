@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 
 from penstock.model.kinds import Enrich
 from penstock.runtime.delta.change import Change
+from penstock.runtime.delta.listing import Listing
 from penstock.runtime.delta.relate import distinct, matching, minus
-from penstock.runtime.delta.source import Batch, is_kept, new_batches, rows_at, rows_between
+from penstock.runtime.delta.source import Batch, is_kept, new_batches, rows_at, rows_in
 from penstock.runtime.delta.store import Store
 from penstock.runtime.delta.upsert import Spans
 from penstock.runtime.fates import quarantine
@@ -43,6 +44,7 @@ class EnrichFollower(Follower):
         self.facts = self.first
         self.dimensions = {a: i for a, i in self.inputs.items() if i is not self.facts}
         self._condemned = self.condemned_before(self.facts)
+        self._listing = Listing(self.facts.source.path, self.kind.on)
         schemas = {a: i.source.schema for a, i in self.inputs.items()}
         self.calculation = Calculation(
             context.session, schemas, self._joined, self.writer.schema, self.name
@@ -124,10 +126,14 @@ class EnrichFollower(Follower):
         """Facts that have the names of facts that went, and are there: their rows stay."""
         if gone.num_rows == 0:
             return gone
-        low, high = self._span(gone)
-        start, end = (None if at is None else moment(at) for at in (low, high))
-        facts = rows_between(self.facts.source, version, self.kind.on, start, end)
+        facts = self._facts_between(version, *self._span(gone))
         return sound(matching(facts, self._names(gone)), self._condemned)
+
+    def _facts_between(self, version: int, low: int | None, high: int | None) -> pa.Table:
+        """The facts of a version with times in ``[low, high)``."""
+        start, end = (None if at is None else moment(at) for at in (low, high))
+        files = self._listing.between(version, low, high)
+        return rows_in(self.facts.source, files, self.kind.on, start, end)
 
     def _rows_of(self, facts: pa.Table) -> pa.Table:
         """What the table holds of these facts, by their keys and times."""
@@ -173,13 +179,7 @@ class EnrichFollower(Follower):
         start = pc.min(versions["valid_from"].cast(pa.int64())).as_py()
         ends = versions["valid_to"].cast(pa.int64())
         end = None if ends.null_count else pc.max(ends).as_py()
-        facts = rows_between(
-            self.facts.source,
-            position,
-            self.kind.on,
-            None if start is None else moment(start),
-            None if end is None else moment(end),
-        )
+        facts = self._facts_between(position, start, end)
         facts = matching(facts, distinct(versions, self.kind.by))
         return sound(facts, self._condemned)
 
