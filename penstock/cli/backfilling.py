@@ -14,6 +14,8 @@ from penstock.errors import UsageError
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from penstock.reprocess.backfill import Backfill
 
 __all__ = ["backfill_all", "backfill_interval"]
@@ -32,11 +34,19 @@ def _backfill(*, quiet: bool) -> Iterator[Backfill]:
     def through(table: str, verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
         return ask(settings, table, verb, arguments, quiet=quiet)
 
-    session = build_session(settings, "penstock-backfill", memory="2g", quiet=True, modest=True)
+    opened: list[SparkSession] = []
+
+    def spark() -> SparkSession:
+        opened.append(
+            build_session(settings, "penstock-backfill", memory="2g", quiet=True, modest=True)
+        )
+        return opened[0]
+
     try:
-        yield Backfill(session, settings, registry, through)
+        yield Backfill(spark, settings, registry, through)
     finally:
-        session.stop()
+        for session in opened:
+            session.stop()
 
 
 def backfill_interval(

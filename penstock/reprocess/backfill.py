@@ -12,6 +12,7 @@ import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,15 +95,28 @@ def checked_interval(
 
 
 class Backfill:
-    """Backfills of one stack."""
+    """Backfills of one stack.
+
+    Args:
+        spark: opens the session it computes in, once there is something to compute: what cannot be
+            done is told at once.
+    """
 
     def __init__(
-        self, session: SparkSession, settings: Settings, registry: Registry, ask: Ask
+        self,
+        spark: Callable[[], SparkSession],
+        settings: Settings,
+        registry: Registry,
+        ask: Ask,
     ) -> None:
-        self.session = session
+        self._spark = spark
         self.settings = settings
         self.registry = registry
         self._ask = ask
+
+    @cached_property
+    def session(self) -> SparkSession:
+        return self._spark()
 
     def _live(self, table: str) -> tuple[Revision, Table]:
         live = [r for r in self.registry.revisions(states=(State.LIVE,)) if r.table == table]

@@ -204,7 +204,9 @@ def test_a_void_record_is_taken_back_and_comes_again(world):
 
 
 def test_a_backfill_of_what_is_right_changes_nothing(world):
-    backfill = Backfill(world.spark, world.settings, Registry(world.settings), _through(world))
+    backfill = Backfill(
+        lambda: world.spark, world.settings, Registry(world.settings), _through(world)
+    )
     end = dt.datetime.now(dt.UTC)
     start = end - dt.timedelta(hours=1)
     told = backfill.interval("silver.trades", start, end, who="me", why="a test")
@@ -215,7 +217,9 @@ def test_a_backfill_of_what_is_right_changes_nothing(world):
 
 
 def test_a_table_and_its_readers_are_built_anew_and_swapped_in(world):
-    backfill = Backfill(world.spark, world.settings, Registry(world.settings), _through(world))
+    backfill = Backfill(
+        lambda: world.spark, world.settings, Registry(world.settings), _through(world)
+    )
     before = {r.table: r.revision for r in world.registry.revisions(states=("live",))}
     release = backfill.stage_again("silver.trades", who="me", why="a test")
     backfill.build(release, lambda *said: None, lambda *said: None)

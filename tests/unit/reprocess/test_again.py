@@ -54,7 +54,7 @@ def book(monkeypatch) -> Book:
 
 
 def again(book: Book, table: str = "silver.s", share: float = 1.0) -> str:
-    backfill = Backfill(None, types.SimpleNamespace(), book, lambda *asked: {})
+    backfill = Backfill(lambda: None, types.SimpleNamespace(), book, lambda *asked: {})
     return backfill.stage_again(table, who="me", why="x", share=share)
 
 
@@ -86,6 +86,6 @@ def test_it_is_waited_for_until_it_can_be_swapped_in(book, monkeypatch):
     waited = []
     monkeypatch.setattr(stage.Stager, "build", lambda *_: None)
     monkeypatch.setattr(stage.Stager, "wait_ready", lambda *_, **how: waited.append(how["seconds"]))
-    backfill = Backfill(None, types.SimpleNamespace(), book, lambda *asked: {})
+    backfill = Backfill(lambda: None, types.SimpleNamespace(), book, lambda *asked: {})
     backfill.build(again(book), print, print)
     assert waited == [None], "or it ends, and says that it goes on by itself"

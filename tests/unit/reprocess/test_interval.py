@@ -62,10 +62,19 @@ def run(settings, monkeypatch):
 
     def asked(ask=lambda *task: {}) -> dict:
         end = START + dt.timedelta(minutes=5)
-        job = Backfill(None, settings, None, ask)
+        job = Backfill(lambda: None, settings, None, ask)
         return job.interval("gold.w", START, end, who="me", why="x")
 
     return asked
+
+
+def test_what_cannot_be_is_told_before_spark_is_started(run, settings):
+    def spark():
+        raise AssertionError
+
+    job = Backfill(spark, settings, None, lambda *task: {})
+    with pytest.raises(UsageError, match="not after it begins"):
+        job.interval("gold.w", START, START - dt.timedelta(hours=1), who="me", why="x")
 
 
 def test_the_job_leaves_out_what_is_in_quarantine(run):
