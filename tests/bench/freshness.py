@@ -1,16 +1,17 @@
 """How long from a record's own time until its effect is in each live table, over a whole demo?
 
-Usage: python tests/bench/freshness.py [--minutes 10] [--late 5]
+Usage: python tests/bench/freshness.py [--minutes 10] [--late 0.5]
 
 Needs a running stack whose demo sends at the rate wanted (`penstock up --rate 130` is about 500
 records a second). Nothing is added to it: afterwards the tables' logs are read as files, sharing no
 code with the engine. Every commit says which versions of its inputs it holds, so for each record of
 each topic the first commit of every table that holds it is known, through any number of tables in
 between. The latency is that commit's time less the record's own. Records that were sent late on
-purpose carry an old time: those that were older than --late seconds when they were read from Kafka
-are left out, and counted. Records that changed nothing in a table (filtered, or in a window that is
-still open) were not late there, and went no further: they are left out too. What closes a window is
-the record that moves time past its end; from there on that record's time counts.
+purpose carry an old time: whoever stands in its partition behind a record that is newer by --late
+seconds was sent that late at least, and is left out, and counted. A stall delays all records and
+changes no order, so it is charged to each. Records that changed nothing in a table (filtered, or in
+a window that is still open) were not late there, and went no further: they are left out too. What
+closes a window is the record that moves time past its end; from there on that record's time counts.
 
 Prints a line per table: what it declares, p50, p99, the slowest, how many records were later than
 declared; then how busy each stream was. A continuous table has two seconds.
@@ -29,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.model.duration import parse_duration
@@ -87,17 +89,37 @@ class Table:
 
 def records(table: Table, until: float, late: float) -> Iterator[tuple[Commit, np.ndarray, int]]:
     """By commit of bronze: the times of its records, and how many were sent late on purpose."""
+    newest: dict[int, float] = {}
     for commit in table.commits:
         if commit.at > until:
             return
         for file in commit.files:
             if not (table.path / file).exists():
                 continue  # merged meanwhile
-            rows = pq.read_table(table.path / file, columns=["timestamp", "ingested_at"])
-            own = rows["timestamp"].to_numpy().astype("datetime64[us]").astype(np.int64) / 1e6
-            read = rows["ingested_at"].to_numpy().astype("datetime64[us]").astype(np.int64) / 1e6
-            kept = own[read - own <= late]
-            yield commit, kept, len(own) - len(kept)
+            rows = pq.read_table(
+                table.path / file, columns=["partition", "offset", "timestamp", "ingested_at"]
+            ).sort_by([("partition", "ascending"), ("offset", "ascending")])
+            kept = np.concatenate([*in_time(rows, newest, late), np.empty(0)])
+            yield commit, kept, rows.num_rows - len(kept)
+
+
+def in_time(rows: pa.Table, newest: dict[int, float], late: float) -> Iterator[np.ndarray]:
+    """Of each partition the times of records that do not stand behind much newer ones."""
+    partitions, times, read = (seconds(rows, c) for c in ("partition", "timestamp", "ingested_at"))
+    for partition in np.unique(partitions).tolist():
+        here = partitions == partition
+        own = times[here]
+        true = np.where(own <= read[here], own, 0.0)  # some carry a time that is still to come
+        so_far = np.maximum.accumulate([newest.get(partition, 0.0), *true])
+        newest[partition] = float(so_far[-1])
+        yield own[so_far[:-1] - own <= late]
+
+
+def seconds(rows: pa.Table, column: str) -> np.ndarray:
+    found = rows[column].to_numpy()
+    if found.dtype.kind != "M":
+        return found
+    return found.astype("datetime64[us]").astype(np.int64) / 1e6
 
 
 def measure(tables: dict[str, Table], until: float, late: float) -> dict[str, dict]:
@@ -130,7 +152,7 @@ def measure(tables: dict[str, Table], until: float, late: float) -> dict[str, di
     return {
         name: told(tables[name], np.concatenate(parts), apart[name], open_ones[name])
         for name, parts in found.items()
-        if parts
+        if any(map(len, parts))
     }
 
 
@@ -154,7 +176,7 @@ def told(table: Table, seconds: np.ndarray, apart: int, never: int) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--late", type=float, default=5)
+    parser.add_argument("--late", type=float, default=0.5)
     options = parser.parse_args()
     settings = Settings.load()
     before = streams()
