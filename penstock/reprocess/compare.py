@@ -86,14 +86,20 @@ def compare_table(
                     "are about pairs of rows, say nothing of it"
                 )
         report.over_time = over_time(duck, keys, point)
-        if report.undecided:
-            report.notes.append(
-                f"{report.counts['set_apart']} rows differ where late rows are pending, too "
-                f"many to tell by the rest. Reconcile first: penstock reconcile {table}"
-            )
-        if late:
-            report.notes.append(f"{late} late rows are pending; what they touch is set apart")
+    report.notes += _of_late_rows(report, late)
     return report
+
+
+def _of_late_rows(report: TableReport, late: int) -> list[str]:
+    notes = []
+    if report.undecided:
+        notes.append(
+            f"{report.counts['set_apart']} rows differ where late rows are pending, too many to "
+            f"tell by the rest. Reconcile first: penstock reconcile {report.table}"
+        )
+    if late:
+        notes.append(f"{late} late rows are pending; what they touch is set apart")
+    return notes
 
 
 def _about(side: Side) -> dict[str, Any]:
