@@ -40,3 +40,9 @@ def test_a_second_shared_stack_is_refused() -> None:
 def test_workers_have_ports_of_their_own() -> None:
     assert lanes.worker({}) == lanes.worker({"PYTEST_XDIST_WORKER": "gw0"}) == 0
     assert lanes.worker({"PYTEST_XDIST_WORKER": "gw3"}) == 3
+
+
+def test_modules_of_tests_have_names_of_their_own(project: Path) -> None:
+    """Two of one name, in folders that are no packages, end the collection of the whole run."""
+    names = [path.name for path in (project / "tests").rglob("test_*.py")]
+    assert sorted({name for name in names if names.count(name) > 1}) == []
