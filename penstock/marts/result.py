@@ -58,7 +58,7 @@ class Outcome:
     tests_passed: int = 0
     tests: list[Tested] = field(default_factory=list)
     fresh: list[Fresh] = field(default_factory=list)
-    tables: int = 0  # live tables that have a name
+    tables: int = 0  # live tables with data that the marts read
     empty: list[str] = field(default_factory=list)
     seconds: float = 0.0
     docs: str = ""

@@ -3,9 +3,10 @@
 **Purpose.** `penstock marts` and the DAG of that name.
 
 **How it works.** The wrapper takes the stack's marts lock, builds a session with the metastore,
-registers live tables by name, works out what each incremental mart has to read, and lets dbt build
-everything in that session, one model after the other. Models are Delta tables below
-``warehouse/marts``; only this process writes them.
+gives the live tables that marts read their names, works out what each incremental mart has to read,
+and lets dbt build everything in that session, one model after the other. Models are Delta tables
+below ``warehouse/marts``; only this process writes them. All other tables get their names last:
+people ask for them by name, the marts do not wait for it.
 
 **What it does not do.** Stop a stream, hold a live table or pin one: streams go on while marts run.
 """
@@ -64,7 +65,7 @@ def one_run_at_a_time(settings: Settings, wait: float, report: Report) -> Iterat
 
 @contextmanager
 def at_work(settings: Settings, *, wait: float = 0.0, report: Report) -> Iterator[Marts]:
-    """Marts ready to run: alone, in a session of their own, live tables registered."""
+    """Marts ready to run, alone, in a session of their own; then names for all other tables."""
     places = Places.of(settings)
     with one_run_at_a_time(settings, wait, report):
         places.make()
@@ -74,7 +75,9 @@ def at_work(settings: Settings, *, wait: float = 0.0, report: Report) -> Iterato
         )
         try:
             with owned(session):
-                yield Marts(settings, places, session, report)
+                marts = Marts(settings, places, session, report)
+                yield marts
+                marts.name_the_rest()
         finally:
             session.stop()
 
@@ -97,15 +100,24 @@ class Marts:
         self.dbt = Dbt(self.places, self._watch)
 
     def register(self) -> Registered:
-        """Names for all live tables."""
+        """Names for the live tables that the marts read."""
         if self._registered is None:
-            self._registered = register_live(self.session, self.settings, self.dbt.sources())
-            done = self._registered
+            read = self.dbt.sources()
+            done = register_live(self.session, self.settings, read, only=read)
+            self._registered = done
             self.report(
-                f"{len(done.tables)} tables have names, {len(done.changed)} changed; "
-                f"{len(done.empty)} of those the marts read have no data yet"
+                f"the marts read {len(read)} tables by name: {len(done.changed)} names changed, "
+                f"{len(done.empty)} tables have no data yet"
             )
         return self._registered
+
+    def name_the_rest(self) -> Registered:
+        """Names for all tables of the warehouse; those of tables that are gone go."""
+        done = register_live(self.session, self.settings, self.dbt.sources())
+        self.report(
+            f"{len(done.tables)} tables have names, {len(done.changed)} of them new or moved"
+        )
+        return done
 
     def build(self, select: Sequence[str] = (), *, full: bool = False) -> Outcome:
         """Models, snapshots and their tests, in order; what fails skips only what needs it."""

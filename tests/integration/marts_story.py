@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import sys
-from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -85,7 +84,7 @@ class Story:
         fresh = Marts(self.settings, self.first.places, self.first.session, self.first.report)
         outcome = fresh.build(select, full=full)
         tables = {mart: self.rows(mart) for mart in MARTS}
-        self.seen[step] = {**outcome.as_dict(), "tables": tables, "names": asdict(fresh.register())}
+        self.seen[step] = {**outcome.as_dict(), "tables": tables, "read": fresh.register().tables}
 
     def rows(self, mart: str) -> list[list[str]]:
         return rows_of(DeltaTable(str(self.settings.warehouse / "marts" / mart)).to_pyarrow_table())
