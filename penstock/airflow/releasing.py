@@ -2,7 +2,8 @@
 
 A step takes its input from the form and from what earlier steps returned, so clearing one and
 letting it run again does the same again: staging goes on with what is staged, comparing compares
-anew, promoting a release that is live already finishes or refuses it.
+anew. What was approved is a release by its name: one that is live already is done, one that was
+given up or taken back since is refused, and another one staged meanwhile is not meant.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def stage(context: Context) -> dict[str, Any]:
     releases: dict[str, list[str]] = {}
     for status in found:
         releases.setdefault(status["release"], []).append(status["table"])
-    return {"releases": releases, "tables": [s["table"] for s in found]}
+    partial = [s["table"] for s in found if s["since"] is not None]
+    return {"releases": releases, "tables": [s["table"] for s in found], "partial": partial}
 
 
 def gate(context: Context, staged: Mapping[str, Any]) -> Any:
@@ -89,6 +91,11 @@ def compare(context: Context, staged: Mapping[str, Any]) -> dict[str, Any]:
         pages.append(tell.url_of(settings, answer.result["page"]))
     text = "\n".join(texts)
     note(context, "comparison", text)
+    if staged["partial"] and not asked["accept_differences"]:
+        raise CommandRefused(
+            f"the history of {', '.join(staged['partial'])} is partial: rows from before it would "
+            "go. The candidates are kept. Start again and say why that may be, or abort."
+        )
     if not within and not asked["accept_differences"]:
         raise CommandRefused(
             "more rows differ than may. The candidates are kept. Look at "
@@ -111,7 +118,7 @@ def promote(
     if asked["accept_differences"]:
         options.append(option("accept-differences", asked["accept_differences"]))
     told = [
-        penstock("promote", tables[0], *options).result for tables in staged["releases"].values()
+        penstock("promote", option("release", name), *options).result for name in staged["releases"]
     ]
     text = "\n".join(tell.swap(one) for one in told)
     note(context, f"promoted, approved by {approval['who']}", text)
@@ -124,7 +131,7 @@ def promote(
 
 def abort(context: Context, staged: Mapping[str, Any], approval: Mapping[str, Any]) -> Any:
     """Give the candidates up, because somebody said no."""
-    told = [penstock("abort", tables[0]).result for tables in staged["releases"].values()]
+    told = [penstock("abort", option("release", name)).result for name in staged["releases"]]
     dropped = "\n".join(f"- {d['table']}@{d['revision']}" for one in told for d in one["dropped"])
     note(context, f"rejected by {approval['who']}; given up", dropped)
     return tell.small(told)

@@ -37,6 +37,16 @@ __all__ = [
 _SHOWN = 100  # swaps that are listed: the newest
 
 
+_named = click.option(
+    "--release", "name", metavar="NAME", help="This release or none; instead of a table."
+)
+
+
+def _one_of(table: str | None, name: str | None) -> None:
+    if table is not None and name is not None:
+        raise UsageError("give a table or --release, not both.", remedy="See `penstock releases`.")
+
+
 @click.command()
 @click.argument("table", required=False)
 @click.option("--why", required=True, help="Why it goes live; kept in the commit.")
@@ -46,6 +56,7 @@ _SHOWN = 100  # swaps that are listed: the newest
               help="Promote although a blocking check of a candidate fails.")  # fmt: skip
 @click.option("--keep-warm", default="24 hours", show_default=True,
               help="How long the old revision stays fed; or 'always'.")  # fmt: skip
+@_named
 @on_behalf
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def promote(  # noqa: PLR0917 - one argument per option
@@ -54,6 +65,7 @@ def promote(  # noqa: PLR0917 - one argument per option
     accept: str | None,
     accept_quality: str | None,
     keep_warm: str,
+    name: str | None,
     behalf: str | None,
     as_json: bool,
 ) -> None:
@@ -68,16 +80,18 @@ def promote(  # noqa: PLR0917 - one argument per option
     Examples:
       penstock promote --why 'calibration is no measurement'
       penstock promote gold.sensor_5m --why 'p99 asked for' --accept-differences 'known'
+      penstock promote --release 20261118-213455-84f1 --why 'approved by the plant'
     """
     from penstock.model.duration import parse_duration
 
+    _one_of(table, name)
     try:
         keep = None if keep_warm == "always" else parse_duration(keep_warm)
     except ValueError as error:
         raise UsageError(f"--keep-warm: {error}") from None
     releases = releases_of(quiet=as_json, behalf=behalf)
     told = releases.promote(
-        table, why=why, accept=accept, accept_quality=accept_quality, keep_warm=keep
+        table, why=why, accept=accept, accept_quality=accept_quality, keep_warm=keep, release=name
     )
     _show_swap(told, as_json)
     if not as_json:
@@ -87,18 +101,25 @@ def promote(  # noqa: PLR0917 - one argument per option
 @click.command()
 @click.argument("table", required=False)
 @click.option("--why", required=True, help="Why; kept in the commit.")
+@_named
 @on_behalf
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def rollback(table: str | None, why: str, behalf: str | None, as_json: bool) -> None:
+def rollback(
+    table: str | None, why: str, name: str | None, behalf: str | None, as_json: bool
+) -> None:
     """Let live tables show again what they showed before the last release.
 
-    The old revision was fed all the time: nothing that arrived since is lost.
+    The old revision was fed all the time: nothing that arrived since is lost. To go back further,
+    name the release that is to be taken back next.
 
     \b
-    Example:
+    Examples:
       penstock rollback gold.sensor_5m --why 'the plant needs calibration readings after all'
+      penstock rollback --release 20261118-213455-84f1 --why 'wrong since then'
     """
-    _show_swap(releases_of(quiet=as_json, behalf=behalf).rollback(table, why=why), as_json)
+    _one_of(table, name)
+    releases = releases_of(quiet=as_json, behalf=behalf)
+    _show_swap(releases.rollback(table, why=why, release=name), as_json)
 
 
 def _show_swap(told: dict[str, Any], as_json: bool) -> None:
@@ -109,6 +130,9 @@ def _show_swap(told: dict[str, Any], as_json: bool) -> None:
         told["tables"],
         ("table", "from", "to", "version", "changed", "files", "update_seconds", "commit_seconds"),
     )
+    if "done" in told:
+        click.echo(f"Live since {told['done']['at']}, by {told['done']['who']}: nothing was done.")
+        return
     click.echo(
         f"Live stood still for {told['held_seconds']:.2f} s; the difference was computed before, "
         f"in {told['prepared_seconds']:.2f} s."
@@ -173,18 +197,22 @@ def backfill(  # noqa: PLR0917 - one argument per option
 
 @click.command()
 @click.argument("table", required=False)
+@_named
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def abort(table: str | None, as_json: bool) -> None:
+def abort(table: str | None, name: str | None, as_json: bool) -> None:
     """Give up a candidate, at any stage, and what was staged with it; deletes its bytes.
 
     \b
     Example:
       penstock abort gold.sensor_5m
     """
-    told = releases_of(quiet=as_json).abort(table)
+    _one_of(table, name)
+    told = releases_of(quiet=as_json).abort(table, release=name)
     if as_json:
         click.echo(json.dumps(told, indent=1))
         return
+    if not told["dropped"]:
+        click.echo(f"Nothing of release {name} is staged: there was nothing to give up.")
     for one in told["dropped"]:
         click.echo(f"{one['table']}@{one['revision']} is gone: {size(one['bytes'])}")
 
@@ -236,7 +264,8 @@ def releases(table: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"promotions": done, "revisions": known}, indent=1))
         return
-    print_rows(done, ("at", "verb", "table", "revision", "replaced", "live_version", "who", "why"))
+    columns = ("at", "verb", "table", "revision", "replaced", "live_version", "release")
+    print_rows(done, (*columns, "who", "why"))
     click.echo()
     print_rows(known, ("table", "revision", "state", "code"))
 

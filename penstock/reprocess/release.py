@@ -16,9 +16,11 @@ from typing import Any
 
 from penstock.errors import QualityFailed, UsageError
 from penstock.quality.gate import standing
+from penstock.reprocess.approved import done_already, require_undone
 from penstock.reprocess.comparing import compared
 from penstock.reprocess.comparison import Wishes
 from penstock.reprocess.report import render
+from penstock.reprocess.retiring import retired
 from penstock.reprocess.status import statuses
 from penstock.runtime.registry import Registry, Revision, State
 from penstock.runtime.staging import Candidate, Promotion, Staging
@@ -75,6 +77,12 @@ class Releases:
             raise UsageError(f"several releases are staged ({listed}).", remedy="Name a table.")
         (release,) = releases
         return [c for c in every if c.release == release]
+
+    def _named(self, release: str) -> tuple[dict[str, Any] | None, str]:
+        """What promoting a release came to, if it is done; and a table of it."""
+        left, swaps = self.staging.candidates(release), self._newest_swaps(release)
+        done = done_already(release, left, swaps, self._live())
+        return done, left[0].table if left else next(iter(swaps))
 
     def _live(self) -> dict[str, Revision]:
         return {r.table: r for r in self.registry.revisions(states=(State.LIVE,))}
@@ -141,10 +149,18 @@ class Releases:
         accept: str | None,
         accept_quality: str | None = None,
         keep_warm: dt.timedelta | None,
+        release: str | None = None,
     ) -> dict[str, Any]:
-        """Let the live tables of a release show its candidates, if nothing speaks against it."""
+        """Let the live tables of a release show its candidates, if nothing speaks against it.
+
+        With a name it is that release or none; one that is live already is done.
+        """
         keep = None if keep_warm is None else keep_warm.total_seconds()
-        undecided = self._unfinished(table, keep) or self._again(table, why)
+        if release is not None:
+            done, table = self._named(release)
+            if done is not None:
+                return self._left(self._of_release(release), why, keep) or done
+        undecided = self._unfinished(table, keep) or self._again(table, why, keep)
         if undecided is not None:
             return undecided
         candidates = self.staged(table)
@@ -252,17 +268,19 @@ class Releases:
                 found.setdefault(one.table, one)
         return found
 
-    def _again(self, table: str | None, why: str) -> dict[str, Any] | None:
+    def _again(self, table: str | None, why: str, keep: float | None) -> dict[str, Any] | None:
         """What was rolled back and is wanted after all, or was not swapped to its end."""
         staged = {c.table for c in self.staging.candidates()}
         if staged if table is None else table in staged:
             return None
         newest = self._newest_of_release(table)
         if any(one.verb == "rollback" for one in newest):
-            return self._undo(newest, "rollback", "promote", why)
-        return self._finished(newest, why)
+            return self._undo(newest, "rollback", "promote", why, keep)
+        return self._finished(newest, why, keep)
 
-    def _finished(self, newest: Sequence[Promotion], why: str) -> dict[str, Any] | None:
+    def _finished(
+        self, newest: Sequence[Promotion], why: str, keep: float | None
+    ) -> dict[str, Any] | None:
         """Swap what lies beside tables that were swapped; None if nothing of that was left."""
         live = self._live()
         if not newest or any(live[p.table].revision != p.revision for p in newest):
@@ -273,41 +291,48 @@ class Releases:
         told = self._swap(
             {p.table: p.revision for p in newest},
             {p.table: p.replaced for p in newest},
-            {"verb": newest[0].verb, "release": newest[0].release, "why": why, "report": ""},
+            _taken_up(newest[0], newest[0].verb, why, keep),
         )
         return told if any(t["beside"] or "version" in t for t in told["tables"]) else None
+
+    def _left(
+        self, newest: Sequence[Promotion], why: str, keep: float | None
+    ) -> dict[str, Any] | None:
+        """Finish a swap that left files of the other revision behind; None if none did."""
+        if any(referenced(self.settings, one.table, one.replaced) for one in newest):
+            return self._finished(newest, why, keep)
+        return None
 
     def _swap(
         self, wanted: Mapping[str, str], expected: Mapping[str, str], decided: Mapping[str, Any]
     ) -> dict[str, Any]:
-        order = list(wanted.items())
-        told = {
-            "to": order,
-            "expected": dict(expected),
-            "who": self.who,
-            "keep_warm_seconds": KEEP_WARM.total_seconds(),
-            **decided,
-        }
+        told = {"to": list(wanted.items()), "expected": dict(expected), "who": self.who, **decided}
         return self._ask(next(iter(wanted)), "swap", told)
 
-    def rollback(self, table: str | None, *, why: str) -> dict[str, Any]:
-        """Let the live tables of the last release show again what they showed before it."""
-        newest = self._newest_of_release(table)
+    def rollback(
+        self, table: str | None, *, why: str, release: str | None = None
+    ) -> dict[str, Any]:
+        """Let the live tables of the last release show again what they showed before it.
+
+        With a name it is that release: to go back further than the last.
+        """
+        newest = self._of_release(release) if release else self._newest_of_release(table)
         if not newest:
-            raise UsageError("nothing was promoted yet.", remedy="See `penstock releases`.")
+            what = f"no release {release}" if release else "nothing"
+            raise UsageError(f"{what} was promoted yet.", remedy="See `penstock releases`.")
+        keep = KEEP_WARM.total_seconds()
         if all(one.verb == "rollback" for one in newest):
-            left = any(referenced(self.settings, one.table, one.replaced) for one in newest)
-            told = self._finished(newest, why) if left else None
-            if told is not None:
+            if (told := self._left(newest, why, keep)) is not None:
                 return told
             raise UsageError(
                 f"{newest[0].table} was rolled back at {newest[0].at}, by {newest[0].who}.",
-                remedy="To take that back: `penstock promote`.",
+                remedy="To take that back: `penstock promote`. To go back further: `penstock "
+                "rollback --release NAME`, one of `penstock releases`.",
             )
-        return self._undo(newest, "promote", "rollback", why)
+        return self._undo(newest, "promote", "rollback", why, keep)
 
     def _undo(
-        self, newest: Sequence[Promotion], undone: str, verb: str, why: str
+        self, newest: Sequence[Promotion], undone: str, verb: str, why: str, keep: float | None
     ) -> dict[str, Any]:
         """Take back the last swap of those tables of a release for which it is ``undone``.
 
@@ -331,7 +356,7 @@ class Releases:
         return self._swap(
             {one.table: one.replaced for one in chosen},
             {one.table: one.revision for one in chosen},
-            {"verb": verb, "release": chosen[0].release, "why": why, "report": ""},
+            _taken_up(chosen[0], verb, why, keep),
         )
 
     def _newest_of_release(self, table: str | None) -> list[Promotion]:
@@ -340,50 +365,34 @@ class Releases:
         last = next((one for one in swaps if one.verb != "repair"), None)
         if last is None:
             return []
-        mine = self._newest_swaps(last.release)
-        live = self._live()
+        return self._of_release(last.release)
+
+    def _of_release(self, release: str) -> list[Promotion]:
+        mine, live = self._newest_swaps(release), self._live()
         reads = {name: set(live[name].inputs) & set(mine) for name in mine if name in live}
         return [mine[name] for name in TopologicalSorter(reads).static_order()]
 
     # --- ends ---------------------------------------------------------------------------------
-    def abort(self, table: str | None) -> dict[str, Any]:
-        """Give up a release that was never live, at any stage."""
-        candidates = self.staged(table)
+    def abort(self, table: str | None, *, release: str | None = None) -> dict[str, Any]:
+        """Give up a release that was never live, at any stage.
+
+        With a name it is that release; one that is given up already is done.
+        """
+        if release is not None:
+            require_undone(release, self._newest_swaps(release))
+            if not (candidates := self.staging.candidates(release)):
+                return {"dropped": []}
+        else:
+            candidates = self.staged(table)
         listed = [(c.table, c.revision) for c in reversed(candidates)]
         return self._ask(candidates[0].table, "drop", {"revisions": listed})
 
     def retire(self, table: str) -> list[dict[str, str]]:
         """Stop feeding the warm revision of a table, and of what reads it; bytes go later."""
-        fed = self.registry.revisions()
-        warm = [r for r in fed if r.table == table and r.state == State.WARM]
-        if not warm:
-            raise UsageError(f"{table} has no warm revision.", remedy="See `penstock releases`.")
-        chosen, edge = [], list(warm)
-        while edge:
-            one = edge.pop()
-            readers = [r for r in fed if r.inputs.get(one.table) == one.revision]
-            bound = [r for r in readers if r.state != State.WARM]
-            if bound:
-                raise UsageError(
-                    f"{bound[0].table}@{bound[0].revision} is {bound[0].state} and reads it.",
-                    remedy=f"Promote or abort {bound[0].table} first.",
-                )
-            chosen.append(one)
-            edge += [r for r in readers if r not in chosen]
-        self._require_unshown(chosen)
-        for one in reversed(chosen):
-            self.staging.move(one.table, one.revision, to=State.RETIRED)
-        return [{"table": r.table, "revision": r.revision} for r in chosen]
+        return retired(self.settings, self.registry, self.staging, table)
 
-    def _require_unshown(self, revisions: Sequence[Revision]) -> None:
-        """No live log shows them, whatever the registry says: it would stand still."""
-        for one in revisions:
-            if referenced(self.settings, one.table, one.revision):
-                last = next(iter(self.staging.promotions(one.table, 1)), None)
-                back = last is not None and last.verb == "rollback"
-                verb = "rollback" if back else "promote"
-                raise UsageError(
-                    f"live still shows files of {one.table}@{one.revision}: a swap of the table, "
-                    "or of what lies beside it, did not come to its end.",
-                    remedy=f"Finish it first: `penstock {verb} {one.table} --why '...'`.",
-                )
+
+def _taken_up(swap: Promotion, verb: str, why: str, keep: float | None) -> dict[str, Any]:
+    """What is decided about a release that was swapped before."""
+    told = {"verb": verb, "release": swap.release, "why": why, "report": ""}
+    return {**told, "keep_warm_seconds": keep}

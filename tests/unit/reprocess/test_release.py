@@ -72,7 +72,7 @@ def asked(book: Book, do, beside: tuple[str, ...] = ()) -> dict:
 
     def through(table, verb, arguments):
         told.append(arguments)
-        return {"tables": [{"table": t, "beside": [*beside]} for t, _ in arguments["to"]]}
+        return {"tables": [{"table": t, "beside": [*beside]} for t, _ in arguments.get("to", ())]}
 
     settings = types.SimpleNamespace(warehouse=Path("/nowhere"))
     releases = Releases(settings, book, through, "me")

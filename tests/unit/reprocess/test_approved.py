@@ -1,0 +1,109 @@
+"""A release asked for by its name: what somebody approved, however long ago, or nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from penstock.errors import UsageError
+from penstock.reprocess import release
+from penstock.runtime.staging import Candidate
+from tests.unit.reprocess.test_release import PROMOTED, Book, asked, revisions, swap
+
+STAGED = Candidate("gold.g", "g2", "r1", "batch")
+
+
+class Named(Book):
+    def candidates(self, release=None) -> list:
+        return [c for c in self.left if release in (None, c.release)]
+
+
+def promoted(book: Book, name: str = "r1") -> dict:
+    told: list[dict] = []
+
+    def do(releases) -> None:
+        told.append(releases.promote(None, why="x", accept=None, keep_warm=None, release=name))
+
+    asked_for = []
+    try:
+        asked_for.append(asked(book, do))
+    except IndexError:  # nothing was asked of the supervisor
+        return told[-1]
+    return asked_for[-1]
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_beside(monkeypatch):
+    monkeypatch.setattr(release, "referenced", lambda *_: False)
+
+
+def test_one_that_is_live_already_is_done():
+    told = promoted(Named(revisions({"s2", "g2"}), PROMOTED))
+    assert told["tables"] == [
+        {"table": "silver.s", "from": "s1", "to": "s2", "version": 1},
+        {"table": "gold.g", "from": "g1", "to": "g2", "version": 2},
+    ]
+    assert told["done"] == {"at": "2", "who": "me"}
+
+
+def test_one_that_was_given_up_is_not_taken_for_another_of_the_same_tables():
+    book = Named(revisions({"s1", "g1"}), [])
+    book.left = (replace(STAGED, release="r2"),)
+    with pytest.raises(UsageError, match="r1 is not staged any more"):
+        promoted(book)
+
+
+def test_one_that_was_taken_back_is_not_promoted_again_by_trying_again():
+    done = [swap(3, "gold.g", "g1", "g2", "rollback"), *PROMOTED]
+    with pytest.raises(UsageError, match="was taken back"):
+        promoted(Named(revisions({"s2", "g1"}), done))
+
+
+def test_one_that_was_followed_by_another_is_not_live():
+    book = Named(revisions({"s2", "g2"}), PROMOTED)
+    book._revisions = [
+        replace(r, state="warm") if r.revision == "g2" else r for r in book._revisions
+    ]
+    book._revisions.append(replace(book._revisions[-1], revision="g3", state="live"))
+    with pytest.raises(UsageError, match="another revision since"):
+        promoted(book)
+
+
+def test_giving_up_means_that_release_and_is_done_once():
+    book = Named(revisions({"s1", "g1"}), [])
+    book.left = (replace(STAGED, release="r2"),)
+    given: list[dict] = []
+    with pytest.raises(IndexError):  # nothing is asked of the supervisor
+        asked(book, lambda r: given.append(r.abort(None, release="r1")))
+    assert given == [{"dropped": []}]
+    told = asked(book, lambda r: r.abort(None, release="r2"))
+    assert told["revisions"] == [("gold.g", "g2")]
+    with pytest.raises(UsageError, match="is no candidate"):
+        asked(Named(revisions({"s2", "g2"}), PROMOTED), lambda r: r.abort(None, release="r1"))
+
+
+def test_a_release_before_the_last_is_taken_back_by_its_name():
+    older = [replace(one, release="r0") for one in PROMOTED]
+    newer = [
+        replace(swap(6, "gold.g", "g2", "g3", "rollback"), release="r1"),
+        replace(swap(5, "gold.g", "g3", "g2", "promote"), release="r1"),
+    ]
+    book = Named(revisions({"s2", "g2"}), [*newer, *older])
+    with pytest.raises(UsageError, match="was rolled back"):
+        asked(book, lambda r: r.rollback("gold.g", why="x"))
+    told = asked(book, lambda r: r.rollback(None, why="x", release="r0"))
+    assert told["to"] == [("silver.s", "s1"), ("gold.g", "g1")]
+    with pytest.raises(UsageError, match="no release r9"):
+        asked(book, lambda r: r.rollback(None, why="x", release="r9"))
+
+
+def test_how_long_the_old_one_stays_is_kept_when_a_rollback_is_taken_back():
+    done = [
+        swap(4, "gold.g", "g1", "g2", "rollback"),
+        swap(3, "silver.s", "s1", "s2", "rollback"),
+        *PROMOTED,
+    ]
+    book = Named(revisions({"s1", "g1"}), done)
+    told = asked(book, lambda r: r.promote(None, why="x", accept=None, keep_warm=None))
+    assert told["keep_warm_seconds"] is None
