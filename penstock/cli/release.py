@@ -130,6 +130,9 @@ def _show_swap(told: dict[str, Any], as_json: bool) -> None:
         told["tables"],
         ("table", "from", "to", "version", "changed", "files", "update_seconds", "commit_seconds"),
     )
+    for one in told["tables"]:
+        if "released" in one:
+            click.echo(f"{one['table']} was held ({one['released']}): not any more.")
     if "done" in told:
         click.echo(f"Live since {told['done']['at']}, by {told['done']['who']}: nothing was done.")
         return

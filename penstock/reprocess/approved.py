@@ -53,7 +53,7 @@ def done_already(
         return None
     tables = [
         {"table": s.table, "from": s.replaced, "to": s.revision, "version": s.live_version}
-        for s in reversed(swaps.values())
+        for s in list(swaps.values())[::-1]
     ]
     last = next(iter(swaps.values()))
     return {"tables": tables, "release": release, "done": {"at": last.at, "who": last.who}}

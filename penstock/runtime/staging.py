@@ -75,11 +75,17 @@ class Hold:
     """A live table that stands still while its revision goes on."""
 
     QUALITY: ClassVar[str] = "quality"  # who holds, when a check failed
+    GUARD: ClassVar[str] = "a guard"  # who holds, when a batch broke one
 
     table: str
     reason: str
     held_by: str
     held_at: str
+
+    @property
+    def by_itself(self) -> bool:
+        """Whether nobody asked for it: a check or a guard found something in what was shown."""
+        return set(self.held_by.split(", ")) <= {self.QUALITY, self.GUARD}
 
 
 class Staging:

@@ -125,7 +125,7 @@ def _swap(where: str, verb: str) -> None:
     if where == "prepared":
         before(operate, "standing")
     elif where == "standing":
-        before(operate, "swap_table", lambda s, m, k, decision: decision.verb == verb)
+        before(exchange.Exchange, "swap_table", lambda own, *a: own.decision.verb == verb)
     elif where == "note-before":
         before(operate, "_note", lambda w, s, m, decision: decision.verb == verb)
     elif where == "noted":

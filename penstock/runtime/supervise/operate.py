@@ -15,8 +15,8 @@ import queue
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +27,16 @@ from penstock.runtime.declared.register import show_revision
 from penstock.runtime.delta.log import DeltaLog
 from penstock.runtime.delta.repair import show_again
 from penstock.runtime.delta.swap import promoted
-from penstock.runtime.delta.writer import live_path
+from penstock.runtime.delta.writer import RevisionWriter, live_path
 from penstock.runtime.kinds.follow import Follower
+from penstock.runtime.kinds.timed import WATERMARK
 from penstock.runtime.mend.void import mark
 from penstock.runtime.registry import Registry, Revision, State, Task
-from penstock.runtime.staging import Promotion, Staging
+from penstock.runtime.staging import Hold, Promotion, Staging
 from penstock.runtime.supervise.compact import compact_bronze
 from penstock.runtime.supervise.ends import drop
-from penstock.runtime.supervise.exchange import (
-    Decision,
-    differences,
-    require_free,
-    swap_beside,
-    swap_table,
-)
-from penstock.runtime.supervise.standing import STAND_SECONDS, Move, World, standing
+from penstock.runtime.supervise.exchange import Decision, Exchange, differences
+from penstock.runtime.supervise.standing import STAND_SECONDS, Move, Stands, World, standing
 from penstock.runtime.supervise.standstill import Standstill
 from penstock.runtime.supervise.sweep import sweep
 
@@ -111,20 +106,20 @@ def _pin(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[st
         for table, revision in arguments["to"]
     ]
     with standing(world, moves) as stands:
-        return {
-            "pins": {
-                move.table: {
-                    "old": _pinned(stands[move.table, move.old.revision], move.old),
-                    "new": _pinned(stands[move.table, move.new.revision], move.new),
-                }
-                for move in moves
-            }
-        }
+        return {"pins": {move.table: _pins(world, stands, move) for move in moves}}
 
 
 def _live(registry: Registry) -> dict[str, str]:
     """What is live now; what runs knows it only as of its last look."""
     return {r.table: r.revision for r in registry.revisions(states=(State.LIVE,))}
+
+
+def _pins(world: World, stands: Stands, move: Move) -> dict[str, Any]:
+    new = _pinned(stands[move.table, move.new.revision], move.new)
+    stand = stands.get((move.table, move.old.revision))
+    if stand is None:
+        return {"old": _pinned_parked(world, move.old, new["inputs"]), "new": new}
+    return {"old": _pinned(stand, move.old), "new": new}
 
 
 def _pinned(stand: Standstill, revision: Revision) -> dict[str, Any]:
@@ -146,26 +141,50 @@ def _pinned(stand: Standstill, revision: Revision) -> dict[str, Any]:
     return dict(stand.call(told))
 
 
+def _pinned_parked(world: World, revision: Revision, inputs: Collection[str]) -> dict[str, Any]:
+    """Of one that stopped for good: as far as it came, whatever the other has read since."""
+
+    def writer(part: str) -> RevisionWriter:
+        return world.writer(revision.table, revision.revision, part)[0]
+
+    table = writer("table")
+    reached = {name: table.position(name) for name in inputs}
+    return {
+        "revision": revision.revision,
+        "version": table.log.version,
+        "inputs": {name: -1 if at is None else at for name, at in reached.items()},
+        "watermark": table.position(WATERMARK),
+        "beside": {part: writer(part).log.version for part in ("quarantine", "late", "outcomes")},
+    }
+
+
 def _swap(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Let each live table show the revision named, in order; each in one commit."""
+    """Let each live table show the revision named, in order; each in one commit.
+
+    What a check or a guard holds is no reason to keep showing it: its hold ends with the swap. What
+    a person holds may be rolled back, and stays held then.
+    """
     staging = Staging(registry)
-    moves = _decided(world, registry, arguments["to"], arguments["expected"])
-    _refuse_held(staging, moves)
     known_of: dict[str, Any] = {f.name: arguments.get(f.name) for f in fields(Decision)}
     decision = Decision(**known_of)
+    moves = _decided(world, registry, arguments["to"], arguments["expected"])
+    holds = _holds_of(staging, moves, decision.verb)
+    moves = [_seen(world, move, held=move.table in holds) for move in moves]
     scratch = _scratch(world)
     began = time.monotonic()
     known = {move.table: differences(world, move, scratch) for move in moves}
     stood, done = time.monotonic(), []
     try:
         with standing(world, moves) as stands:
-            _refuse_held(staging, moves)  # while the difference was computed
-            require_free(stands, moves)  # of all of them, before the first
+            _refuse_new_holds(staging, moves, holds)  # while the difference was computed
+            exchange = Exchange(world, stands, decision, scratch)
+            exchange.require_free(moves)  # of all of them, before the first
             for move in moves:
-                told = swap_table(stands, move, known[move.table], decision)
+                told = exchange.swap_table(move, known[move.table])
                 # Before anything else can go wrong: the log shows it, so the registry has to know.
                 _note(world, staging, move, decision)
-                told["beside"] = swap_beside(stands, move, known[move.table], decision)
+                told["beside"] = exchange.swap_beside(move, known[move.table])
+                told |= _let_go(staging, exchange, move, holds.get(move.table))
                 done.append(told)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -176,16 +195,44 @@ def _swap(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[s
     }
 
 
+def _seen(world: World, move: Move, *, held: bool) -> Move:
+    """A move, and whether what live shows is all that can be compared with."""
+    return replace(move, as_shown=held or world.parked(move.table, move.old.revision))
+
+
+def _let_go(staging: Staging, exchange: Exchange, move: Move, hold: Hold | None) -> dict[str, Any]:
+    """The hold of a check or a guard was of what live does not show any more; a person's stays."""
+    if hold is None:
+        return {}
+    if not hold.by_itself:
+        exchange.keep_held(move)
+        return {}
+    staging.release(hold.table, hold.held_by)
+    return {"released": f"{hold.held_by}: {hold.reason}"}
+
+
 def _scratch(world: World) -> Path:
     """Of this process alone: another supervisor may be at the same for its own tables."""
     return world.settings.run / "swap" / str(os.getpid())
 
 
-def _refuse_held(staging: Staging, moves: list[Move]) -> None:
-    held = set(staging.holds()) & {move.table for move in moves}
+def _holds_of(staging: Staging, moves: list[Move], verb: str) -> dict[str, Hold]:
+    """The holds that a swap ends or leaves; raises where a person's stands against it."""
+    every = staging.holds()
+    found = {move.table: every[move.table] for move in moves if move.table in every}
+    for table, hold in found.items():
+        if not hold.by_itself and verb != "rollback":
+            raise UsageError(
+                f"{table} is held by {hold.held_by}: {hold.reason}.",
+                remedy=f"First: `penstock release {table}`.",
+            )
+    return found
+
+
+def _refuse_new_holds(staging: Staging, moves: list[Move], known: Collection[str]) -> None:
+    held = (set(staging.holds()) & {move.table for move in moves}) - set(known)
     if held:
-        table = min(held)
-        raise UsageError(f"{table} is held.", remedy=f"First: `penstock release {table}`.")
+        raise UsageError(f"{min(held)} is held since just now.", remedy="Type it again.")
 
 
 def _decided(

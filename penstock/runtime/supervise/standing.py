@@ -39,6 +39,7 @@ class World(Protocol):
     def forget(self, table: str, revision: str) -> None: ...
     def restart(self, table: str, revision: str) -> None: ...
     def running(self, table: str, revision: str) -> FollowWorker | None: ...
+    def parked(self, table: str, revision: str) -> bool: ...
     def writer(
         self, table: str, revision: str, part: str
     ) -> tuple[RevisionWriter, tuple[str, ...]]: ...
@@ -46,11 +47,16 @@ class World(Protocol):
 
 @dataclass(frozen=True)
 class Move:
-    """A live table that is to show another revision."""
+    """A live table that is to show another revision.
+
+    ``as_shown``: what live shows is what the new revision is compared with, and not what the old
+    one has by now: that one is parked, or it is held and live shows less of it.
+    """
 
     table: str
     old: Revision
     new: Revision
+    as_shown: bool = False
 
 
 @contextmanager
@@ -62,6 +68,9 @@ def standing(world: World, moves: list[Move]) -> Iterator[Stands]:
     revisions of an input, those have come to a stand before, at the same input of their own, and
     each side reads its own to the end: versions of two logs cannot be compared.
 
+    An old one that is parked writes nothing more: it has no stand, and the new one must have taken
+    in what that one committed.
+
     The first waits for all others to arrive, to be aligned and to be swapped: the more there are,
     the longer each waits before it takes itself for forgotten.
     """
@@ -71,11 +80,13 @@ def standing(world: World, moves: list[Move]) -> Iterator[Stands]:
     try:
         for move in pairs:
             for revision in (move.new, move.old):
+                if revision is move.old and world.parked(move.table, revision.revision):
+                    continue
                 stand = Standstill(world.worker(move.table, revision.revision), patience)
                 stands[move.table, revision.revision] = stand
                 stand.arrived(STAND_SECONDS)
         for move in pairs:
-            _align(move, stands)
+            _align(world, move, stands)
         yield stands
     finally:
         for stand in stands.values():
@@ -105,9 +116,12 @@ def with_inputs(world: World, moves: list[Move]) -> list[Move]:
     return list(found.values())
 
 
-def _align(move: Move, stands: Stands) -> None:
-    old = stands[move.table, move.old.revision]
+def _align(world: World, move: Move, stands: Stands) -> None:
+    old = stands.get((move.table, move.old.revision))
     new = stands[move.table, move.new.revision]
+    if old is None:
+        _require_past(world, move, new)
+        return
 
     def reach(follower: Follower) -> dict[str, int]:
         follower.advance()
@@ -131,6 +145,25 @@ def _align(move: Move, stands: Stands) -> None:
 
     followed: dict[str, int] = new.call(follow)
     short = [name for name, at in same.items() if followed.get(name, at) != at]
+    if short:
+        raise PenstockError(
+            f"{move.table}@{move.new.revision} is behind the live revision in {', '.join(short)}.",
+            remedy="Wait until it has caught up: `penstock stage --status`.",
+        )
+
+
+def _require_past(world: World, move: Move, new: Standstill) -> None:
+    """The new one reads all there is, and is not behind what a parked one committed."""
+
+    def follow(follower: Follower) -> dict[str, int]:
+        follower.advance()
+        return follower.stand()
+
+    reached: dict[str, int] = new.call(follow)
+    writer, _ = world.writer(move.table, move.old.revision, "table")
+    pins = move.old.inputs, move.new.inputs
+    same = [name for name in reached if pins[0].get(name) == pins[1].get(name)]
+    short = [name for name in same if reached[name] < (writer.position(name) or -1)]
     if short:
         raise PenstockError(
             f"{move.table}@{move.new.revision} is behind the live revision in {', '.join(short)}.",

@@ -30,7 +30,7 @@ from penstock.runtime.ingest.query import READERS
 from penstock.runtime.ingest.slots import SlotWatch
 from penstock.runtime.ingest.subjects import ensure_subjects
 from penstock.runtime.registry import Registry, Revision
-from penstock.runtime.staging import Staging
+from penstock.runtime.staging import Hold, Staging
 from penstock.runtime.supervise.ends import finish_swaps
 from penstock.runtime.supervise.errands import Errands
 from penstock.runtime.supervise.shares import Shares
@@ -164,7 +164,7 @@ class Supervisor:
                 self.staging.holds(),
             )
             for table, reason in streams.breaches().items():
-                self.staging.hold(table, reason, "a guard")
+                self.staging.hold(table, reason, Hold.GUARD)
             streams.errands.hand_out(self.registry.tasks(), self.registry.take)
             self._tell_answers(streams.errands)
             self._beat("running")

@@ -19,6 +19,7 @@ __all__ = ["RunningWorld"]
 
 _STARTING = 180.0  # seconds a worker may take to start: a big store is filled from its input
 _STOPPING = 120.0
+_LEAVING = 5.0
 
 
 class RunningWorld:
@@ -45,13 +46,13 @@ class RunningWorld:
             ) from None
 
     def worker(self, table: str, revision: str) -> FollowWorker:
-        """The worker of a revision; one that is starting, as after a crash, is waited for."""
+        """The worker of a revision; one that is starting, or tries again, is waited for."""
         own, deadline = f"{table}@{revision}", time.monotonic() + _STARTING
         while True:
             worker = self._streams.workers.get(own)
             if isinstance(worker, FollowWorker) and worker.state == "running":
                 return worker
-            begins = worker is None or worker.state == "starting"
+            begins = worker is None or worker.state in {"starting", "waiting"}
             if not begins or time.monotonic() > deadline:
                 state = "not running" if worker is None else f"{worker.state}: {worker.error}"
                 raise UsageError(f"{own} is {state}.", remedy="See `penstock streams`.")
@@ -62,6 +63,14 @@ class RunningWorld:
         worker = self._streams.workers.get(f"{table}@{revision}")
         runs = isinstance(worker, FollowWorker) and worker.state == "running"
         return worker if runs and isinstance(worker, FollowWorker) else None
+
+    def parked(self, table: str, revision: str) -> bool:
+        """Whether the worker of a revision gave up and is gone: it writes nothing more."""
+        worker = self._streams.workers.get(f"{table}@{revision}")
+        if worker is None or worker.state != "parked":
+            return False
+        worker.join(_LEAVING)
+        return worker.ended
 
     def writer(
         self, table: str, revision: str, part: str

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from penstock.errors import TransformError
 from penstock.model.names import TableName
 from penstock.reprocess import release
 from penstock.runtime.delta.files import write_arrow
@@ -21,8 +22,9 @@ from penstock.runtime.delta.writer import RevisionWriter, live_path
 from penstock.runtime.fates import late, outcomes, quarantine
 from penstock.runtime.kinds.follow import TableContext
 from penstock.runtime.registry import Revision, State
+from penstock.runtime.staging import Hold
 from penstock.runtime.supervise import ends, exchange, operate, sweep
-from penstock.runtime.supervise.worker import FollowWorker
+from penstock.runtime.supervise.worker import FollowWorker, Order
 from penstock.runtime.supervise.writers import Writers
 
 ROWS = pa.schema([("k", pa.string()), ("v", pa.int64())])
@@ -70,15 +72,18 @@ class Book:
     def __init__(self) -> None:
         self.states: dict[str, str] = {}
         self.done: list = []
-        self.held: dict[str, str] = {}
+        self.held: dict[str, str] = {}  # by whom
         self.known: dict[str, Revision] = {}
 
     def revisions(self, *, states=State.FED) -> list[Revision]:
         found = [self.now(revision) for revision in self.states]
         return [revision for revision in found if revision.state in states]
 
-    def holds(self) -> dict[str, str]:
-        return dict(self.held)
+    def holds(self) -> dict[str, Hold]:
+        return {table: Hold(table, "a reason", who, "") for table, who in self.held.items()}
+
+    def release(self, table, held_by=None) -> bool:
+        return self.held.pop(table, None) is not None
 
     def promoted(self, done, keep) -> None:
         for revision, state in self.states.items():
@@ -155,6 +160,20 @@ class World:
 
     def running(self, table, revision) -> FollowWorker:
         return self.worker(table, revision)
+
+    def parked(self, table, revision) -> bool:
+        return self.workers[revision].state == "parked"
+
+    def park(self, revision: str) -> None:
+        """Let its batch break in a way that no row is to blame for."""
+
+        def breaks(follower):
+            raise TransformError("it overflows", remedy="")
+
+        worker = self.worker(str(TABLE), revision)
+        worker.order(Order(breaks, lambda told: None, lambda told: None))
+        worker.join()
+        assert worker.state == "parked"
 
     def writer(self, table, revision, part):
         if part == "table":

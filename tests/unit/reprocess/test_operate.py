@@ -67,7 +67,7 @@ def test_a_hold_that_comes_while_the_difference_is_computed(world, monkeypatch):
 
     def slow(*rest):
         found = real(*rest)
-        world.book.held = {str(TABLE): "a hold"}
+        world.book.held = {str(TABLE): "me"}
         world.parts["X"][0].held = True
         for revision in ("X", "A"):
             writer = world.parts[revision][0]
@@ -131,7 +131,7 @@ def test_a_candidate_that_reads_fewer_tables_can_be_aligned():
         ("gold.x", "o"): Halt({"silver.a": 5, "silver.b": 3}, {"silver.a": 4, "silver.b": 2}),
         ("gold.x", "n"): Halt({"silver.a": 6}, {"silver.a": 3}),
     }
-    standing._align(move, stands)
+    standing._align(None, move, stands)
     assert stands["gold.x", "n"].positions == {"silver.a": 5}
 
 
@@ -175,7 +175,7 @@ def test_versions_of_two_revisions_of_an_input_are_not_compared(old_end, new_end
         ("gold.b", "b1"): Halt({"silver.a": old_end}, {"silver.a": 1}),
         ("gold.b", "b2"): Halt({"silver.a": new_end}, {"silver.a": 1}),
     }
-    standing._align(move, stands)
+    standing._align(None, move, stands)
     assert [s.positions for s in stands.values()] == [{"silver.a": old_end}, {"silver.a": new_end}]
 
 
@@ -191,7 +191,7 @@ def test_inputs_that_are_moves_themselves_stand_once():
 
 def test_a_guard_that_trips_in_the_last_batch_stops_the_swap_before_it_begins(world, monkeypatch):
     begun = []
-    monkeypatch.setattr(operate, "swap_table", lambda *rest: begun.append(rest))
+    monkeypatch.setattr(exchange.Exchange, "swap_table", lambda *rest: begun.append(rest))
     world.parts["X"][0].held = True  # in memory; the registry does not know yet
     with pytest.raises(UsageError, match=r"held.*guard"):
         world.swap("A", "X")
@@ -209,7 +209,7 @@ def test_a_backfill_goes_into_the_revision_it_was_computed_for_or_nowhere(world)
 
 def test_a_table_that_is_held_is_not_repaired(world):
     write_deltalake(str(world.path()), rows(("foreign", 7)), mode="append")
-    world.book.held = {str(TABLE): "a hold"}
+    world.book.held = {str(TABLE): "me"}
     with pytest.raises(UsageError, match="penstock release"):
         operate._repair(world, world.book, {"table": str(TABLE), "who": "me", "why": "x"})
 

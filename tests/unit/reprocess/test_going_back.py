@@ -1,0 +1,121 @@
+"""A live revision that is parked or held is what a rollback is for: it must not need its help."""
+
+from __future__ import annotations
+
+import types
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from penstock.errors import PenstockError, UsageError
+from penstock.runtime.delta.files import write_arrow
+from penstock.runtime.registry import Revision
+from penstock.runtime.supervise import operate, standing
+from penstock.runtime.supervise.standing import Move
+from tests.unit.reprocess.operated import TABLE, made, rows
+
+NAME = str(TABLE)
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    yield from made(tmp_path, monkeypatch)
+
+
+def add(world, revision: str, *pairs) -> None:
+    writer = world.parts[revision][0]
+    writer.commit(write_arrow(rows(*pairs), writer.path), {"i": 2})
+
+
+def feed(world, version: int) -> list[tuple]:
+    """What a reader of the change feed is told of one version."""
+    table = DeltaTable(str(world.path())).load_cdf(version, version)
+    told = pa.table(table.read_all()).to_pylist()
+    return sorted((r["_change_type"], r["k"], r["v"]) for r in told)
+
+
+def test_one_that_is_parked_is_taken_back(world):
+    world.park("X")
+    add(world, "W", ("b", 5))
+    told = world.swap("W", "X", "rollback")
+    assert world.rows() == world.of("W") == [("a", 0), ("b", 5)]
+    assert (world.book.live, world.shows()) == ("W", "W")
+    assert told["tables"][0]["beside"] == ["quarantine", "late", "outcomes"]
+    (bad,) = DeltaTable(str(world.path(TABLE.quarantine))).to_pyarrow_table()["row_id"].to_pylist()
+    assert bad == "W"
+    assert feed(world, told["tables"][0]["version"]) == [
+        ("insert", "b", 5), ("update_postimage", "a", 0), ("update_preimage", "a", 1),
+    ]  # fmt: skip
+    add(world, "W", ("c", 6))
+    assert ("c", 6) in world.rows(), "live follows the one it shows now"
+    add(world, "X", ("d", 7))
+    assert ("d", 7) not in world.rows(), "and no longer the other"
+
+
+def test_one_that_is_parked_is_replaced_by_mended_code(world):
+    world.park("X")
+    (pins,) = operate._pin(world, world.book, {"to": [[NAME, "A"]]})["pins"].values()
+    assert pins["old"]["version"] == world.parts["X"][0].log.version
+    assert pins["old"]["beside"].keys() == {"quarantine", "late", "outcomes"}
+    world.swap("A", "X")
+    assert (world.rows(), world.book.live) == (world.of("A"), "A")
+
+
+def test_a_crash_after_the_table_was_swapped_is_finished(world, monkeypatch):
+    world.park("X")
+    monkeypatch.setattr(operate.Exchange, "swap_beside", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        world.swap("W", "X", "rollback")
+    monkeypatch.undo()
+    assert world.rows() == world.of("W")
+
+
+def test_whoever_takes_over_from_a_parked_one_is_not_behind_it():
+    def halted(at: int):
+        follower = types.SimpleNamespace(advance=lambda: None, stand=lambda: {"silver.a": at})
+        return types.SimpleNamespace(call=lambda what: what(follower))
+
+    old, new = Revision("gold.x", "o", "live", "", {}), Revision("gold.x", "n", "warm", "", {})
+    writer = types.SimpleNamespace(position=lambda name: 5)
+    world = types.SimpleNamespace(writer=lambda *_: (writer, ()))
+    move = Move("gold.x", old, new)
+    standing._align(world, move, {("gold.x", "n"): halted(5)})
+    with pytest.raises(PenstockError, match=r"behind the live revision in silver\.a"):
+        standing._align(world, move, {("gold.x", "n"): halted(4)})
+
+
+@pytest.mark.parametrize("who", ["quality", "a guard", "quality, a guard"])
+@pytest.mark.parametrize(("to", "verb"), [("W", "rollback"), ("A", "promote")])
+def test_what_was_held_is_never_shown(world, who, to, verb):
+    held = world.parts["X"][0]
+    held.held, world.book.held = True, {NAME: who}
+    add(world, "X", ("bad", 666))
+    told = world.swap(to, "X", verb)
+    assert world.rows() == world.of(to)
+    assert not [r for r in feed(world, told["tables"][0]["version"]) if r[1] == "bad"]
+    assert told["tables"][0]["released"] == f"{who}: a reason"
+    assert world.book.held == {}
+    add(world, to, ("c", 6))
+    assert ("c", 6) in world.rows()
+    assert not held.held
+
+
+def test_what_a_person_holds_may_go_back_and_stays_held(world):
+    world.parts["X"][0].held, world.book.held = True, {NAME: "quality, me"}
+    with pytest.raises(UsageError, match="held by quality, me"):
+        world.swap("A", "X")
+    world.swap("W", "X", "rollback")
+    assert world.book.held == {NAME: "quality, me"}
+    add(world, "W", ("c", 6))
+    assert world.rows() == [("a", 0)]
+
+
+def test_what_a_guard_stopped_is_not_shown_by_going_back_to_it(world):
+    add(world, "A", ("bad", 666))
+    writer = world.parts["A"][0]
+    writer.commit([], {"guard": 1})
+    writer.held = True
+    with pytest.raises(UsageError, match="is what a guard"):
+        world.swap("A", "X")
+    assert world.rows() == world.of("X")
