@@ -247,11 +247,13 @@ def _show_statuses(found: list[Status]) -> None:
             "behind": s.behind,
             "history": f"from {s.since} (partial)" if s.since else "all",
             "built": s.how,
+            "release": s.release,
             "note": s.told.get("error") or s.told.get("note", ""),
         }
         for s in found
     ]
-    print_rows(rows, ("table", "candidate", "state", "behind", "history", "built", "note"))
+    columns = ("table", "candidate", "state", "behind", "history", "built", "release", "note")
+    print_rows(rows, columns)
 
 
 # --- compare ------------------------------------------------------------------------------------
