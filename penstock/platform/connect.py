@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ _JAAS = (
 _REST_USER = "penstock"
 _DEBEZIUM = "postgres-debezium"
 _NOT_FOUND = 404
+_CONFLICT, _FAILED, _UNAVAILABLE = 409, 500, 503
 
 
 class Connect(Service):
@@ -92,17 +94,31 @@ class Connect(Service):
 
     def provision(self, report: Report) -> None:
         for name, config in self._connectors():
-            current = self._rest(f"/connectors/{name}/config")
+            current = self._settled(f"/connectors/{name}/config")
             if current.ok and current.body == config | {"name": name}:
                 continue
             report(f"connector {name}")
-            answer = self._rest(f"/connectors/{name}/config", "PUT", config)
+            answer = self._settled(f"/connectors/{name}/config", "PUT", config)
             if not answer.ok:
                 raise ServiceFailed(
                     f"Connect refused the connector {name} (status {answer.status}): "
                     f"{_reason(answer)}",
                     remedy=f"See {self.log} and infra/connect; then run `penstock up` again.",
                 )
+
+    def _settled(self, path: str, method: str = "GET", body: Any = None) -> Answer:
+        """What it says once it has joined its group.
+
+        It lists connectors before that. After a kill the group waits for the worker that is gone,
+        10 s and longer on busy cores; until then a question about one connector is not answered.
+        """
+        deadline = time.monotonic() + self.spec.ready_within
+        while True:
+            answer = self._rest(path, method, body)
+            if not _joining(answer) or self._ended() or time.monotonic() > deadline:
+                return answer
+            self._check_cancelled()
+            self.cancelled.wait(0.5)
 
     def _connectors(self) -> list[tuple[str, dict[str, str]]]:
         found = []
@@ -155,6 +171,13 @@ def _property(name: str, value: str) -> str:
     """A line of a Java properties file, in which a backslash begins an escape."""
     escaped = value.replace("\\", "\\\\")
     return f"{name}={escaped}\n"
+
+
+def _joining(answer: Answer) -> bool:
+    """It says nothing yet, or that it is not done with coming into its group."""
+    if answer.status == _FAILED:
+        return "timed out" in _reason(answer).lower()
+    return answer.status in {0, _CONFLICT, _UNAVAILABLE}
 
 
 def _reason(answer: Answer) -> str:

@@ -74,6 +74,42 @@ def test_connect_knows_the_passwords_of_mirrors_and_only_then(kept: Settings) ->
     assert [name for name, _ in connect._connectors()] == ["shop"]
 
 
+def test_a_worker_that_is_not_in_its_group_yet_is_asked_again(
+    kept: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget(kept, WEST)
+    connect = Stack(kept).services["connect"]
+    assert isinstance(connect, Connect)
+    ((_, config),) = connect._connectors()
+    timed_out = Answer(500, {"message": "Request timed out. The worker is joining its group."})
+    joining = [Answer(0, None), timed_out, Answer(409, {}), Answer(503, {"message": "starting"})]
+    answers = [*joining, Answer(404, {}), *joining, Answer(201, {})]
+    asked: list[str] = []
+
+    def answer(path: str, method: str = "GET", body: object = None) -> Answer:
+        asked.append(method)
+        assert body in (None, config)
+        return answers.pop(0)
+
+    monkeypatch.setattr(connect, "_rest", answer)
+    monkeypatch.setattr(connect.cancelled, "wait", lambda seconds: False)
+    connect.provision(lambda what: None)
+    assert asked == ["GET"] * 5 + ["PUT"] * 5
+    assert answers == []
+
+
+@pytest.mark.parametrize("status", [400, 500])
+def test_what_connect_refuses_is_told_at_once(
+    kept: Settings, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    connect = Stack(kept).services["connect"]
+    assert isinstance(connect, Connect)
+    answers = [Answer(404, {}), Answer(status, {"message": "no such class"})]
+    monkeypatch.setattr(connect, "_rest", lambda *asked: answers.pop(0))
+    with pytest.raises(ServiceFailed, match="no such class"):
+        connect.provision(lambda what: None)
+
+
 def java_properties(text: str) -> dict[str, str]:
     """As java.util.Properties reads what has only plain escapes in it."""
     pairs = (line.split("=", 1) for line in text.splitlines())
