@@ -310,18 +310,22 @@ class Staging:
     def hold(self, table: str, reason: str, held_by: str) -> None:
         """The first reason stays: it is the one to look into.
 
-        What a check holds, a check that passes lets go; not where a person holds it too.
+        What a check holds, a check that passes lets go; not where a guard or a person holds it too.
+        A person joins whatever holds by itself, so that neither a check nor a swap ends it.
         """
         self._run(
             "insert into hold (table_name, reason, held_by) values (:name, :reason, :held_by) "
             "on conflict (table_name) do update set "
             "held_by = hold.held_by || ', ' || excluded.held_by, "
             "reason = hold.reason || '; ' || excluded.reason "
-            "where hold.held_by = :quality and excluded.held_by <> :quality",
+            "where hold.held_by = :quality and excluded.held_by <> :quality "
+            "or hold.held_by in (:guard, :both) and excluded.held_by not in (:quality, :guard)",
             name=table,
             reason=reason,
             held_by=held_by,
             quality=Hold.QUALITY,
+            guard=Hold.GUARD,
+            both=f"{Hold.QUALITY}, {Hold.GUARD}",
         )
 
     def release(self, table: str, held_by: str | None = None) -> bool:

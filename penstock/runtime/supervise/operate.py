@@ -234,10 +234,12 @@ def _holds_of(staging: Staging, moves: list[Move], verb: str) -> dict[str, Hold]
     return found
 
 
-def _refuse_new_holds(staging: Staging, moves: list[Move], known: Collection[str]) -> None:
-    held = (set(staging.holds()) & {move.table for move in moves}) - set(known)
-    if held:
-        raise UsageError(f"{min(held)} is held since just now.", remedy="Type it again.")
+def _refuse_new_holds(staging: Staging, moves: list[Move], known: Mapping[str, Hold]) -> None:
+    """Nor one that somebody joined: who held a table by itself is not alone any more."""
+    now, asked = staging.holds(), {move.table for move in moves}
+    changed = sorted(t for t in now.keys() & asked if now[t] != known.get(t))
+    if changed:
+        raise UsageError(f"{changed[0]} is held since just now.", remedy="Type it again.")
 
 
 def _decided(

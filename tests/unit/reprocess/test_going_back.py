@@ -159,6 +159,21 @@ def test_a_hold_that_somebody_joins_or_ends_at_the_last_moment(world, monkeypatc
     assert world.rows() == then
 
 
+def test_whoever_joins_a_hold_while_the_difference_is_computed_is_asked(world, monkeypatch):
+    real = operate.differences
+
+    def slow(*rest):
+        found = real(*rest)
+        world.book.held = {NAME: "quality, me"}
+        return found
+
+    world.book.held = {NAME: "quality"}
+    monkeypatch.setattr(operate, "differences", slow)
+    with pytest.raises(UsageError, match="since just now"):
+        world.swap("A", "X")
+    assert world.rows() == world.of("X")
+
+
 def test_what_a_guard_stopped_is_not_shown_by_going_back_to_it(world):
     add(world, "A", ("bad", 666))
     writer = world.parts["A"][0]
