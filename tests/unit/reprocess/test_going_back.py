@@ -12,6 +12,7 @@ from penstock.errors import PenstockError, UsageError
 from penstock.runtime.delta.files import write_arrow
 from penstock.runtime.registry import Revision, State
 from penstock.runtime.supervise import operate, standing
+from penstock.runtime.supervise.holds import Holds
 from penstock.runtime.supervise.standing import Move
 from tests.unit.reprocess.operated import TABLE, made, rows, swapped_in_part
 
@@ -182,3 +183,18 @@ def test_what_a_guard_stopped_is_not_shown_by_going_back_to_it(world):
     with pytest.raises(UsageError, match="is what a guard"):
         world.swap("A", "X")
     assert world.rows() == world.of("X")
+
+
+def test_the_guard_of_the_new_one_may_trip_right_after_a_swap_ended_the_hold(world):
+    """The order to go on is for what was held, and that is not live any more."""
+    world.book.held = {NAME: "a guard"}
+    shown = types.SimpleNamespace(
+        all=lambda: [(NAME, r, parts[0]) for r, parts in world.parts.items()], held=frozenset()
+    )
+    holds = Holds(shown, {f"{NAME}@{r}": worker for r, worker in world.workers.items()})
+    holds.look({NAME})
+    world.swap("W", "X", "rollback")
+    world.worker(NAME, "W")._follower.breach = "a batch added 9 rows"
+    holds.look(())
+    assert holds.breaches() == {NAME: "a batch added 9 rows"}
+    assert world.workers["W"]._orders.empty()
