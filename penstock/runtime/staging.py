@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from penstock.errors import UsageError
+from penstock.model.duration import LONGEST
 from penstock.runtime.registry import Registry, Revision, State
 
 __all__ = ["Build", "Candidate", "Hold", "How", "Promotion", "Staging"]
@@ -19,6 +20,7 @@ _COLUMNS = (
     "table_name, revision, release, how, build, since, paused, share, told, asked_by, reason, "
     "asked_at::text"
 )
+_LONGEST = LONGEST.total_seconds()
 
 
 class How:
@@ -198,7 +200,8 @@ class Staging:
                 "end where table_name = :name and state = 'live' and revision <> :revision",
                 name=done.table,
                 revision=done.revision,
-                keep=keep_warm_seconds,
+                # A commit of earlier may ask for more than a clock can tell: it is live already.
+                keep=None if keep_warm_seconds is None else min(keep_warm_seconds, _LONGEST),
             )
             self._run(
                 "update revision set state = 'live', warm_until = null "
