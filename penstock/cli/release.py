@@ -45,6 +45,8 @@ _named = click.option(
 def _one_of(table: str | None, name: str | None) -> None:
     if table is not None and name is not None:
         raise UsageError("give a table or --release, not both.", remedy="See `penstock releases`.")
+    if name is not None and not name.strip():  # a variable that was not set: all are not meant
+        raise UsageError("--release is empty.", remedy="Name one of `penstock releases`.")
 
 
 @click.command()

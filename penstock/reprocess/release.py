@@ -316,9 +316,9 @@ class Releases:
 
         With a name it is that release: to go back further than the last.
         """
-        newest = self._of_release(release) if release else self._newest_of_release(table)
+        newest = self._newest_of_release(table) if release is None else self._of_release(release)
         if not newest:
-            what = f"no release {release}" if release else "nothing"
+            what = "nothing" if release is None else f"no release {release}"
             raise UsageError(f"{what} was promoted yet.", remedy="See `penstock releases`.")
         keep = KEEP_WARM.total_seconds()
         if all(one.verb == "rollback" for one in newest):

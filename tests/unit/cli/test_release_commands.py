@@ -35,3 +35,14 @@ def test_an_old_revision_is_not_kept_for_longer_than_can_be_told(asked, keep):
     assert isinstance(told.exception, UsageError)
     assert "--keep-warm" in told.exception.message
     assert asked == []
+
+
+@pytest.mark.parametrize("verb", ["promote", "rollback", "abort"])
+@pytest.mark.parametrize("name", ["", "  "])
+def test_an_empty_name_is_no_release(asked, verb, name):
+    """Of a variable that was not set: all tables are not meant."""
+    why = () if verb == "abort" else ("--why", "x")
+    told = typed(getattr(release, verb), *why, "--release", name)
+    assert isinstance(told.exception, UsageError)
+    assert "--release is empty" in told.exception.message
+    assert asked == []

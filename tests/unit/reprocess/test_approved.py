@@ -94,8 +94,9 @@ def test_a_release_before_the_last_is_taken_back_by_its_name():
         asked(book, lambda r: r.rollback("gold.g", why="x"))
     told = asked(book, lambda r: r.rollback(None, why="x", release="r0"))
     assert told["to"] == [("silver.s", "s1"), ("gold.g", "g1")]
-    with pytest.raises(UsageError, match="no release r9"):
-        asked(book, lambda r: r.rollback(None, why="x", release="r9"))
+    for name in ("r9", ""):
+        with pytest.raises(UsageError, match=f"no release {name}"):
+            asked(book, lambda r, name=name: r.rollback(None, why="x", release=name))
 
 
 def test_how_long_the_old_one_stays_is_kept_when_a_rollback_is_taken_back():
