@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from penstock.quality.gate import standing
 from penstock.reprocess.approved import done_already, require_undone
 from penstock.reprocess.comparing import compared
 from penstock.reprocess.comparison import Wishes
+from penstock.reprocess.interrupted import rest_of
 from penstock.reprocess.report import render
 from penstock.reprocess.retiring import retired
 from penstock.reprocess.status import statuses
@@ -64,33 +65,38 @@ class Releases:
         self._ask = ask
 
     # --- which release ----------------------------------------------------------------------
-    def staged(self, table: str | None) -> list[Candidate]:
-        """The candidates of the release that has this table; of the only one without it."""
-        every = self.staging.candidates()
+    def staged(self, table: str | None, release: str | None = None) -> list[Candidate]:
+        """The candidates of the release that has this table; of the only one without it.
+
+        With a name, those of that release.
+        """
+        every = self.staging.candidates(release)
         if not every:
-            raise UsageError("nothing is staged.", remedy="See `penstock plan`, then stage it.")
+            what = "nothing" if release is None else f"nothing of release {release}"
+            raise UsageError(f"{what} is staged.", remedy="See `penstock plan`, then stage it.")
         releases = {c.release for c in every if table is None or c.table == table}
         if not releases:
             raise UsageError(f"{table} has no candidate.", remedy=f"`penstock stage {table}`")
         if len(releases) > 1:
             listed = ", ".join(sorted({c.table for c in every}))
             raise UsageError(f"several releases are staged ({listed}).", remedy="Name a table.")
-        (release,) = releases
-        return [c for c in every if c.release == release]
+        (found,) = releases
+        return [c for c in every if c.release == found]
 
-    def _named(self, release: str) -> tuple[dict[str, Any] | None, str]:
-        """What promoting a release came to, if it is done; and a table of it."""
+    def _done(self, release: str) -> dict[str, Any] | None:
+        """What promoting a release came to, if it is done."""
         left, swaps = self.staging.candidates(release), self._newest_swaps(release)
-        done = done_already(release, left, swaps, self._live())
-        return done, left[0].table if left else next(iter(swaps))
+        return done_already(release, left, swaps, self._live())
 
     def _live(self) -> dict[str, Revision]:
         return {r.table: r for r in self.registry.revisions(states=(State.LIVE,))}
 
     # --- compare ------------------------------------------------------------------------------
-    def compare(self, table: str | None, wishes: Wishes) -> dict[str, Any]:
+    def compare(
+        self, table: str | None, wishes: Wishes, *, release: str | None = None
+    ) -> dict[str, Any]:
         """Compare a release with what is live; keeps the report and returns it."""
-        candidates = self.staged(table)
+        candidates = self.staged(table, release)
         self._require_ready(candidates)
         release = candidates[0].release
         wanted = {c.table: c.revision for c in candidates}
@@ -157,13 +163,14 @@ class Releases:
         """
         keep = None if keep_warm is None else keep_warm.total_seconds()
         if release is not None:
-            done, table = self._named(release)
-            if done is not None:
+            if (done := self._done(release)) is not None:
                 return self._left(self._of_release(release), why, keep) or done
-        undecided = self._unfinished(table, keep) or self._again(table, why, keep)
+            undecided = self._unfinished([release], keep)
+        else:
+            undecided = self._unfinished(self._meant(table), keep) or self._again(table, why, keep)
         if undecided is not None:
             return undecided
-        candidates = self.staged(table)
+        candidates = self.staged(table, release)
         self._require_ready(candidates)
         release = candidates[0].release
         wanted = {c.table: c.revision for c in candidates}
@@ -229,35 +236,25 @@ class Releases:
                 remedy="Run `penstock compare` again.",
             )
 
-    def _unfinished(self, table: str | None, keep: float | None) -> dict[str, Any] | None:
-        """A release that was promoted in part: finishing it needs no new decision.
+    def _meant(self, table: str | None) -> Iterable[str]:
+        """Releases that may be half way: that of the table's own candidate, else what moved it."""
+        left = self.staging.candidates()
+        own = dict.fromkeys(c.release for c in left if table in (None, c.table))
+        return own or [
+            name for name in dict.fromkeys(c.release for c in left)
+            if table in self._newest_swaps(name)
+        ]  # fmt: skip
 
-        Not if a part was taken back or replaced since, nor if the rest was compared anew: then the
-        gates decide about the rest.
-        """
-        left, live = self.staging.candidates(), self._live()
-        for release in dict.fromkeys(c.release for c in left):
-            rest = {c.table for c in left if c.release == release}
-            done = self._newest_swaps(release)
-            if not done or (table is not None and table not in rest | done.keys()):
-                continue
-            stands = all(
-                p.verb == "promote" and live[p.table].revision == p.revision for p in done.values()
-            )
-            _, verdict = self.staging.comparison(release) or ("", {"candidates": {}})
-            if not stands or not verdict["candidates"].keys() >= rest | done.keys():
-                continue
-            fed = {(r.table, r.revision) for r in self.registry.revisions()}
-            wanted = {
-                name: verdict["candidates"][name]
-                for name in verdict["order"]
-                if name in rest
-                or (name, verdict["live"][name]) in fed  # else nothing is left of it
-            }
-            last = next(iter(done.values()))
-            decided = {"verb": "promote", "release": release, "report": last.report}
-            again = {"why": last.why, "keep_warm_seconds": keep}
-            return self._swap(wanted, verdict["live"], {**decided, **again})
+    def _unfinished(self, releases: Iterable[str], keep: float | None) -> dict[str, Any] | None:
+        """Finish the first of these that was promoted in part, as it was decided."""
+        for release in releases:
+            _, verdict = self.staging.comparison(release) or ("", {})
+            left, swaps = self.staging.candidates(release), self._newest_swaps(release)
+            rest = rest_of(left, swaps, verdict, self.registry.revisions())
+            if rest is not None:
+                decided = {"verb": "promote", "release": release, "report": rest.report}
+                again = {"why": rest.why, "keep_warm_seconds": keep}
+                return self._swap(rest.wanted, rest.expected, {**decided, **again})
         return None
 
     def _newest_swaps(self, release: str) -> dict[str, Promotion]:

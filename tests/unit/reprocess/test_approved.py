@@ -108,3 +108,72 @@ def test_how_long_the_old_one_stays_is_kept_when_a_rollback_is_taken_back():
     book = Named(revisions({"s1", "g1"}), done)
     told = asked(book, lambda r: r.promote(None, why="x", accept=None, keep_warm=None))
     assert told["keep_warm_seconds"] is None
+
+
+R2 = {
+    "candidates": {"silver.s": "s2", "gold.g": "g2"},
+    "live": {"silver.s": "s1", "gold.g": "g1"},
+    "order": ["silver.s", "gold.g"],
+    "within": True, "alike": True, "unexpected": {},
+}  # fmt: skip
+R3 = {
+    "candidates": {"silver.s": "s3"}, "live": {"silver.s": "s2"}, "order": ["silver.s"],
+    "within": True, "alike": True, "unexpected": {},
+}  # fmt: skip
+
+
+class Overtaken(Named):
+    """Of r1 silver.s is live and gold.g is left; silver.s was edited since and staged as r3."""
+
+    left = (STAGED, Candidate("silver.s", "s3", "r3", "batch"))
+
+    def comparison(self, release):
+        return {"r1": ("h/r1", R2), "r3": ("h/r3", R3)}.get(release)
+
+
+@pytest.fixture
+def overtaken(monkeypatch) -> Overtaken:
+    monkeypatch.setattr(release.Releases, "_require_ready", lambda *_: None)
+    monkeypatch.setattr(release.Releases, "_require_quality", lambda *_: None)
+    book = Overtaken(revisions({"s2", "g1"}), PROMOTED[1:])
+    book._revisions.append(replace(book._revisions[0], revision="s3", state="candidate"))
+    return book
+
+
+def meant(book: Book, **how: str | None) -> tuple[str, list]:
+    given = {"table": None, **how}
+
+    def do(releases) -> None:
+        releases.promote(given.pop("table"), why="x", accept=None, keep_warm=None, **given)
+
+    told = asked(book, do)
+    return told["release"], told["to"]
+
+
+@pytest.mark.parametrize("how", [{"release": "r3"}, {"table": "silver.s"}])
+def test_a_release_is_not_taken_for_another_that_is_half_way(overtaken, how):
+    assert meant(overtaken, **how) == ("r3", [("silver.s", "s3")])
+
+
+@pytest.mark.parametrize("how", [{"release": "r1"}, {"table": "gold.g"}, {}])
+def test_one_that_is_half_way_is_finished_if_it_is_meant(overtaken, how):
+    assert meant(overtaken, **how) == ("r1", [("silver.s", "s2"), ("gold.g", "g2")])
+
+
+def test_a_table_that_is_swapped_finishes_what_it_was_swapped_with(overtaken):
+    overtaken.left = overtaken.left[:1]
+    assert meant(overtaken, table="silver.s")[0] == "r1"
+
+
+def test_a_release_is_compared_by_its_name(overtaken, monkeypatch):
+    monkeypatch.setattr(release, "compared", lambda *_: [])
+    monkeypatch.setattr(release.Releases, "_kept", lambda self, told, *_: told)
+    told = []
+
+    def do(releases) -> None:
+        releases._ask = lambda table, verb, given: told.append(given) or {"pins": {}}
+        releases.compare(None, None, release="r3")
+
+    with pytest.raises(IndexError):
+        asked(overtaken, do)
+    assert told == [{"to": [("silver.s", "s3")]}]
