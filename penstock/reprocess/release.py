@@ -8,7 +8,6 @@ again.
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -17,10 +16,10 @@ from typing import Any
 from penstock.errors import QualityFailed, UsageError
 from penstock.quality.gate import standing
 from penstock.reprocess.approved import done_already, require_undone
-from penstock.reprocess.comparing import compared
+from penstock.reprocess.comparing import compared, verdict_of
 from penstock.reprocess.comparison import Wishes
 from penstock.reprocess.interrupted import rest_of
-from penstock.reprocess.report import render
+from penstock.reprocess.report import written
 from penstock.reprocess.retiring import retired
 from penstock.reprocess.status import statuses
 from penstock.runtime.registry import Registry, Revision, State
@@ -83,10 +82,23 @@ class Releases:
         (found,) = releases
         return [c for c in every if c.release == found]
 
-    def _done(self, release: str) -> dict[str, Any] | None:
-        """What promoting a release came to, if it is done."""
+    def _known(self, release: str) -> tuple[list[Candidate], dict[str, Promotion]]:
+        """What is left of a release, and the newest swap of each table it has moved."""
         left, swaps = self.staging.candidates(release), self._newest_swaps(release)
-        return done_already(release, left, swaps, self._live())
+        if not left and not swaps and self.staging.comparison(release) is None:
+            raise UsageError(
+                f"there is no release {release}: none of that name is staged, was compared or "
+                "promoted.",
+                remedy="See `penstock releases` and `penstock stage --status`.",
+            )
+        return left, swaps
+
+    def _comes_back(self, swap: Promotion) -> str:
+        """How a rollback is taken back, where naming its table means just this one."""
+        table = swap.table
+        newest = next((p for p in self.staging.promotions(table) if p.verb != "repair"), None)
+        means_it = newest == swap and not self._meant(table)
+        return f"`penstock promote {table} --why '...'`" if means_it else ""
 
     def _live(self) -> dict[str, Revision]:
         return {r.table: r for r in self.registry.revisions(states=(State.LIVE,))}
@@ -113,28 +125,8 @@ class Releases:
             "within": all(report.within for report in reports),
             "tables": [report.as_dict() for report in reports],
         }
-        return self._kept(told, release, at, pins)
-
-    def _kept(
-        self, told: dict[str, Any], release: str, at: dt.datetime, pins: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        folder = self.settings.reports / release
-        folder.mkdir(parents=True, exist_ok=True)
-        page = folder / f"{at:%H%M%S}.html"
-        told["page"], told["json"] = str(page), str(page.with_suffix(".json"))
-        page.write_text(render(told))
-        page.with_suffix(".json").write_text(json.dumps(told, indent=1, default=str))
-        verdict = {
-            "within": told["within"],
-            "order": [t["table"] for t in told["tables"]],
-            "live": {name: pin["old"]["revision"] for name, pin in pins.items()},
-            "candidates": {name: pin["new"]["revision"] for name, pin in pins.items()},
-            "unexpected": {t["table"]: t["counts"].get("unexpected", 0) for t in told["tables"]},
-            "undecided": [t["table"] for t in told["tables"] if t["undecided"]],
-            "alike": all(t["alike"] for t in told["tables"]),
-            "quality": {t["table"]: t["quality"].get("failures", []) for t in told["tables"]},
-        }
-        self.staging.compared(release, str(page), verdict)
+        told |= written(self.settings, told, at)
+        self.staging.compared(release, told["page"], verdict_of(told, pins))
         return told
 
     def _require_ready(self, candidates: Sequence[Candidate]) -> None:
@@ -163,7 +155,9 @@ class Releases:
         """
         keep = None if keep_warm is None else keep_warm.total_seconds()
         if release is not None:
-            if (done := self._done(release)) is not None:
+            left, swaps = self._known(release)
+            done = done_already(release, left, swaps, self._live(), self._comes_back)
+            if done is not None:
                 return self._left(self._of_release(release), why, keep) or done
             undecided = self._unfinished([release], keep)
         else:
@@ -189,7 +183,7 @@ class Releases:
                 verdict.get("undecided", ()),
             )
         if accept_quality is None:
-            self._require_quality(wanted, verdict, page)
+            self._require_quality(release, wanted, verdict, page)
         reason = why if accept is None else f"{why} (differences accepted: {accept})"
         reason += f" (failed checks accepted: {accept_quality})" if accept_quality else ""
         report = str(Path(page).relative_to(self.settings.home))  # a log outlives where home is
@@ -197,7 +191,7 @@ class Releases:
         return self._swap(wanted, verdict["live"], {**decided, "keep_warm_seconds": keep})
 
     def _require_quality(
-        self, wanted: Mapping[str, str], verdict: Mapping[str, Any], page: str
+        self, release: str, wanted: Mapping[str, str], verdict: Mapping[str, Any], page: str
     ) -> None:
         """No candidate failed a blocking check, when it was compared or last looked at since."""
         failed = {
@@ -211,7 +205,8 @@ class Releases:
         if listed:
             raise QualityFailed(
                 f"the candidate fails blocking checks. {listed}.",
-                remedy=f"Look at {page}; mend and compare again, or add --accept-quality 'why'.",
+                remedy=f"Look at {page}; mend and compare again, or `penstock promote --release "
+                f"{release} --why '...' --accept-quality 'why'`, with what else was accepted.",
             )
 
     def _verdict(self, release: str, wanted: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
@@ -321,10 +316,11 @@ class Releases:
         if all(one.verb == "rollback" for one in newest):
             if (told := self._left(newest, why, keep)) is not None:
                 return told
+            back = self._comes_back(newest[0])
             raise UsageError(
                 f"{newest[0].table} was rolled back at {newest[0].at}, by {newest[0].who}.",
-                remedy="To take that back: `penstock promote`. To go back further: `penstock "
-                "rollback --release NAME`, one of `penstock releases`.",
+                remedy=(f"To take that back: {back}. " if back else "") + "To go back further: "
+                "`penstock rollback --release NAME --why '...'`, one of `penstock releases`.",
             )
         return self._undo(newest, "promote", "rollback", why, keep)
 
@@ -376,8 +372,9 @@ class Releases:
         With a name it is that release; one that is given up already is done.
         """
         if release is not None:
-            require_undone(release, self._newest_swaps(release))
-            if not (candidates := self.staging.candidates(release)):
+            candidates, swaps = self._known(release)
+            require_undone(release, candidates, swaps)
+            if not candidates:
                 return {"dropped": []}
         else:
             candidates = self.staged(table)
