@@ -177,7 +177,8 @@ def verdict(
     alert(settings, "promoted_breach", text, tables=list(promoted["tables"]))
     if not context["params"]["automatic_rollback"]:
         note(context, "watched", text)
-        raise AirflowFailException(f"{text}. To go back: the rollback DAG, or `penstock rollback`.")
+        typed = (f"`penstock rollback --release {n} --why '...'`" for n in staged["releases"])
+        raise AirflowFailException(f"{text}. To go back: the rollback DAG, or {', '.join(typed)}.")
     refused = _taken_back(staged, f"watch after promote: {text}"[:400])
     note(context, "watched, rolled back", "\n".join([text, *refused]))
     if refused:

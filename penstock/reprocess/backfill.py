@@ -332,7 +332,7 @@ def _computing(table: str) -> Iterator[None]:
             raise TransformError(
                 f"{table}: a row of the interval breaks its transform: {in_a_line(error)}",
                 remedy=f"Mend the row at its source, or build the table anew, which sets such rows "
-                f"apart: `penstock backfill {table} --all`.",
+                f"apart: `penstock backfill {table} --all --why '...'`.",
             ) from error
         raise PenstockError(
             f"computing the interval of {table} failed: {in_a_line(error)}",

@@ -131,7 +131,8 @@ class Exchange:
                 raise PenstockError(
                     f"{move.table} shows {move.new.revision} now, but its {part} table does not "
                     f"yet: {error.message}",
-                    remedy=f"{error.remedy} Then finish: `penstock {self.decision.verb}`.",
+                    remedy=f"{error.remedy} Then finish: "
+                    f"`penstock {self.decision.verb} {move.table} --why '...'`.",
                 ) from error
         return done
 
