@@ -28,6 +28,9 @@ __all__ = ["Decision", "Exchange", "Known", "differences"]
 
 Known = dict[str, tuple[Change, int, int]]
 
+# A hold nobody knew of when it was asked: a guard's, of the last batch. In a second or two it is
+# known, and what it holds back is gone past; let go, it would be shown.
+_AGAIN = "Type it again."
 _PARTS = ("table", "quarantine", "late", "outcomes")
 
 
@@ -149,9 +152,7 @@ class Exchange:
             _require_shown(old, new, move)
             assert old.live is not None  # noqa: S101 - it shows one of them, and not the new one
             if old.held:
-                raise UsageError(
-                    f"{move.table} is held.", remedy=f"`penstock release {move.table}`"
-                )
+                raise UsageError(f"{move.table} is held.", remedy=_AGAIN)
             began = time.monotonic()
             change, old_version, new_version = known[part]
             net = brought_up(change, old, old_version, new, new_version)
@@ -219,7 +220,7 @@ def _require_unguarded(move: Move, old: RevisionWriter, new: RevisionWriter) -> 
     if old.held and not move.as_shown:
         raise UsageError(
             f"{move.table} is held: a guard stopped {move.old.revision}.",
-            remedy=f"See `penstock status`; then `penstock release {move.table}`.",
+            remedy=_AGAIN,
         )
 
 
