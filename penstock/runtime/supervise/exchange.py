@@ -1,8 +1,8 @@
 """Exchanging what a live table shows, and what the tables beside it show, while both stand.
 
 Mostly the difference of the two revisions is known before, and live stands still only while it is
-brought up to date. Where the old revision is parked, or held so that live shows less than it has,
-the new one is compared with what live shows; live stands still already, so nobody waits for that.
+brought up to date. Where the old revision does not run, or is held so that live shows less than it
+has, the new one is compared with what live shows; live stands still already: nobody waits for that.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class Exchange:
         """The writers of both revisions of a table, or of one of those beside it."""
         stand = self.stands.get((move.table, move.old.revision))
         if stand is None:
-            old, _ = self.world.writer(move.table, move.old.revision, part)
+            old = self.world.writer(move.table, move.old.revision, part)
         else:
             old = _writers(stand.worker)[part]
         return old, _writers(self.stands[move.table, move.new.revision].worker)[part]

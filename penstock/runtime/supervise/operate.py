@@ -145,7 +145,7 @@ def _pinned_parked(world: World, revision: Revision, inputs: Collection[str]) ->
     """Of one that stopped for good: as far as it came, whatever the other has read since."""
 
     def writer(part: str) -> RevisionWriter:
-        return world.writer(revision.table, revision.revision, part)[0]
+        return world.writer(revision.table, revision.revision, part)
 
     table = writer("table")
     reached = {name: table.position(name) for name in inputs}
@@ -305,7 +305,8 @@ def _repair(world: World, registry: Registry, arguments: dict[str, Any]) -> dict
     try:
         if stand is not None:
             stand.arrived(STAND_SECONDS)
-        writer, keys = world.writer(table, revision, part)
+        writer = world.writer(table, revision, part)
+        keys = world.keys(table, revision) if part == "table" else ()
         # A guard may have tripped in its last batch. Of one that does not run the registry tells
         # all: there is nobody who could carry a release out, so what it held is shown by this.
         if stand is not None and writer.held:

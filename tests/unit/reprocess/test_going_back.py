@@ -79,7 +79,7 @@ def test_whoever_takes_over_from_a_parked_one_is_not_behind_it():
 
     old, new = Revision("gold.x", "o", "live", "", {}), Revision("gold.x", "n", "warm", "", {})
     writer = types.SimpleNamespace(position=lambda name: 5)
-    world = types.SimpleNamespace(writer=lambda *_: (writer, ()))
+    world = types.SimpleNamespace(writer=lambda *_: writer)
     move = Move("gold.x", old, new)
     standing._align(world, move, {("gold.x", "n"): halted(5)})
     with pytest.raises(PenstockError, match=r"behind the live revision in silver\.a"):
