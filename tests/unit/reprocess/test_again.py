@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from contextlib import nullcontext
 from dataclasses import replace
@@ -67,6 +68,12 @@ def test_a_generation_that_was_staged_is_gone_on_with(book):
     assert again(book, share=0.5) == release
     assert [c.share for c in book.staged] == [0.5, 0.5]
     assert [(c.table, c.revision) for c in book.staged] == names
+
+
+def test_two_that_are_staged_in_one_second_are_two_releases(book):
+    assert again(book) != again(book, "gold.other")
+    for name in {c.release for c in book.staged}:
+        assert re.fullmatch(r"\d{8}-\d{6}-[0-9a-f]{4}-again", name)
 
 
 def test_another_set_of_tables_is_another_release(book):
