@@ -25,6 +25,34 @@ def asked(monkeypatch) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
+SWAPPED = {
+    "tables": [{"table": "gold.x", "from": "x1", "to": "x2", "version": 7, "changed": 1}],
+    "held_seconds": 0.1, "prepared_seconds": 0.2,
+}  # fmt: skip
+
+
+def said(monkeypatch, verb: str, told: dict[str, Any]) -> str:
+    made = SimpleNamespace(**{verb: lambda *_, **__: told})
+    monkeypatch.setattr(release, "releases_of", lambda **_: made)
+    return typed(getattr(release, verb), "gold.x", "--why", "x").output
+
+
+def test_what_was_promoted_says_how_to_go_back_and_what_was_done_before_does_not(monkeypatch):
+    assert "stay warm" in said(monkeypatch, "promote", SWAPPED)
+    before = {"tables": SWAPPED["tables"], "done": {"at": "noon", "who": "me"}}
+    told = said(monkeypatch, "promote", before)
+    assert "nothing was done" in told
+    assert "stay warm" not in told, "it may be retired by now"
+
+
+@pytest.mark.parametrize("verb", ["promote", "rollback"])
+def test_a_table_that_stays_held_is_told(monkeypatch, verb):
+    table = {**SWAPPED["tables"][0], "still_held": "me: I am looking at it"}
+    told = said(monkeypatch, verb, {**SWAPPED, "tables": [table]})
+    assert "gold.x is still held (me: I am looking at it)" in told
+    assert "penstock release gold.x" in told
+
+
 def typed(command: Any, *arguments: str) -> Result:
     return CliRunner().invoke(command, arguments)
 
