@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 _GRACE_SECONDS = 3.0  # Airflow itself waits five before it kills
 _KEPT_LINES = 20
 _NICENESS = 10  # streams must not wait for a task
-_ASKED_WRONGLY = {2, 3, 4, 12}  # exit codes that trying again does not change
+_ASKED_WRONGLY = {2, 3, 4, 12, 13}  # exit codes that trying again does not change
 
 
 class CommandFailed(AirflowException):

@@ -29,7 +29,7 @@ __all__ = ["abort", "compare", "gate", "plan", "promote", "stage", "verdict", "w
 
 Context = Mapping[str, Any]
 _WITHIN, _NOT_WITHIN = 0, 12
-_AUTOMATIC = "Airflow"
+_IN_ITS_NAME = option("as", "Airflow")
 
 
 def plan(context: Context) -> dict[str, Any]:
@@ -177,9 +177,24 @@ def verdict(
     alert(settings, "promoted_breach", text, tables=list(promoted["tables"]))
     if not context["params"]["automatic_rollback"]:
         note(context, "watched", text)
-        raise AirflowFailException(f"{text}. To go back: the rollback DAG, or `penstock rollback`.")
-    why = option("why", f"watch after promote: {text}"[:400])
-    for tables in staged["releases"].values():
-        penstock("rollback", tables[0], why, option("as", _AUTOMATIC))
-    note(context, "watched, rolled back", text)
+        typed = (f"`penstock rollback --release {n} --why '...'`" for n in staged["releases"])
+        raise AirflowFailException(f"{text}. To go back: the rollback DAG, or {', '.join(typed)}.")
+    refused = _taken_back(staged, f"watch after promote: {text}"[:400])
+    note(context, "watched, rolled back", "\n".join([text, *refused]))
+    if refused:
+        raise AirflowFailException(f"{text}. Of it not rolled back: {'; '.join(refused)}")
     raise AirflowFailException(f"rolled back: {text}")
+
+
+def _taken_back(staged: Mapping[str, Any], why: str) -> list[str]:
+    """Roll back each release by its name; what speaks against one of them is told, not raised.
+
+    A newer release of the same tables is somebody else's decision.
+    """
+    refused = []
+    for name in staged["releases"]:
+        try:
+            penstock("rollback", option("release", name), option("why", why), _IN_ITS_NAME)
+        except CommandRefused as error:
+            refused.append(f"{name}: {error}")
+    return refused

@@ -154,6 +154,8 @@ def swap(told: Mapping[str, Any]) -> str:
         f"{t.get('changed', 0):,} rows changed"
         for t in told["tables"]
     ]
+    lines += [f"- {t['table']} is still held: {t['still_held']}"
+              for t in told["tables"] if "still_held" in t]  # fmt: skip
     return "\n".join([*lines, f"- live stood still for {told.get('held_seconds', 0):.2f} s"])
 
 

@@ -78,8 +78,8 @@ def backfill_all(table: str, *, why: str, share: float, quiet: bool) -> dict[str
         backfill.build(release, shown.built, shown.waiting)
     shown.end()
     releases = releases_of(quiet=quiet)
-    compared = releases.compare(table, Wishes(threshold=1.0))
+    compared = releases.compare(None, Wishes(threshold=1.0), release=release)
     told: dict[str, Any] = releases.promote(
-        table, why=why, accept="a backfill", keep_warm=dt.timedelta(hours=24)
+        None, why=why, accept="a backfill", keep_warm=dt.timedelta(hours=24), release=release
     )
     return {**told, "report": compared["page"]}

@@ -227,6 +227,7 @@ def _runs(services: Sequence[Any], name: str) -> bool:
 
 def _show(services: Sequence[Any], flows: list[dict[str, Any]]) -> None:
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
     for title in ("service", "state", "pid", "port", "memory", ""):
@@ -234,8 +235,9 @@ def _show(services: Sequence[Any], flows: list[dict[str, Any]]) -> None:
     for service in services:
         ports = ", ".join(str(port) for port in service.ports.values())
         memory = f"{service.memory_bytes / 2**20:.0f} MB" if service.memory_bytes else ""
-        state = f"[{_STATE_COLOURS[service.state]}]{service.state}[/]"
-        table.add_row(service.name, state, str(service.pid or ""), ports, memory, service.detail)
+        state = Text(service.state, style=_STATE_COLOURS[service.state])
+        detail = Text(service.detail)  # of a log, as it stands there
+        table.add_row(service.name, state, str(service.pid or ""), ports, memory, detail)
     total = sum(service.memory_bytes for service in services)
     table.add_row("", "", "", "", f"{total / 2**20:.0f} MB", "")
     console().print(table)

@@ -75,14 +75,16 @@ class Progress:
 
     def __rich__(self) -> Table:
         from rich.table import Table
+        from rich.text import Text
 
-        table = Table(box=None, pad_edge=False, caption=self.note or None)
+        note = Text(self.note, style="table.caption") if self.note else None
+        table = Table(box=None, pad_edge=False, caption=note)
         for title in ("service", "state", "seconds", ""):
             table.add_column(title, justify="right" if title == "seconds" else "left")
         for name, step in self.steps.items():
             seconds = f"{step.seconds:.1f}" if step.seconds else ""
-            state = f"[{_COLOURS[step.state]}]{step.state}[/]"
-            table.add_row(name, state, seconds, step.detail)
+            state = Text(step.state, style=_COLOURS[step.state])
+            table.add_row(name, state, seconds, Text(step.detail))  # of a log, as it stands there
         return table
 
 

@@ -45,6 +45,8 @@ _named = click.option(
 def _one_of(table: str | None, name: str | None) -> None:
     if table is not None and name is not None:
         raise UsageError("give a table or --release, not both.", remedy="See `penstock releases`.")
+    if name is not None and not name.strip():  # a variable that was not set: all are not meant
+        raise UsageError("--release is empty.", remedy="Name one of `penstock releases`.")
 
 
 @click.command()
@@ -94,7 +96,7 @@ def promote(  # noqa: PLR0917 - one argument per option
         table, why=why, accept=accept, accept_quality=accept_quality, keep_warm=keep, release=name
     )
     _show_swap(told, as_json)
-    if not as_json:
+    if not as_json and "done" not in told:
         click.echo("The old revisions stay warm. To go back: penstock rollback --why '...'")
 
 
@@ -133,6 +135,11 @@ def _show_swap(told: dict[str, Any], as_json: bool) -> None:
     for one in told["tables"]:
         if "released" in one:
             click.echo(f"{one['table']} was held ({one['released']}): not any more.")
+        if "still_held" in one:
+            click.echo(
+                f"{one['table']} is still held ({one['still_held']}). To let it go on, and show "
+                f"what came meanwhile: penstock release {one['table']}"
+            )
     if "done" in told:
         click.echo(f"Live since {told['done']['at']}, by {told['done']['who']}: nothing was done.")
         return

@@ -18,8 +18,12 @@ def console() -> Any:
 
 
 def print_rows(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """The named columns of the rows; a column that is empty everywhere is left out."""
+    """The named columns of the rows; a column that is empty everywhere is left out.
+
+    What stands in square brackets is text like any other: people type it, and so do errors.
+    """
     from rich.table import Table
+    from rich.text import Text
 
     listed = list(rows)
     shown = [c for c in columns if any(row.get(c) not in (None, "") for row in listed)]
@@ -27,7 +31,7 @@ def print_rows(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Non
     for column in shown:
         table.add_column(column.replace("_", " "))
     for row in listed:
-        table.add_row(*("" if row.get(c) is None else str(row[c]) for c in shown))
+        table.add_row(*(Text("" if row.get(c) is None else str(row[c])) for c in shown))
     console().print(table)
 
 

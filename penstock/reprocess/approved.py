@@ -7,7 +7,7 @@ promoted and taken back. A name in the question settles which of these it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.errors import UsageError
@@ -22,12 +22,14 @@ def done_already(
     left: Sequence[Candidate],
     swaps: Mapping[str, Promotion],
     live: Mapping[str, Revision],
+    comes_back: Callable[[Promotion], str],
 ) -> dict[str, Any] | None:
     """What a promotion came to that live shows whole; None if it is still to be decided.
 
     Args:
         left: candidates of the release that no live table shows yet.
         swaps: the newest swap of each table it has moved.
+        comes_back: what to type to take a rollback back, if anything means just that one.
 
     Raises:
         UsageError: it is none to be promoted any more.
@@ -41,7 +43,8 @@ def done_already(
         if swap.verb != "promote":
             raise UsageError(
                 f"release {release} was taken back: {swap.table} at {swap.at}, by {swap.who}.",
-                remedy=f"If it is wanted after all: `penstock promote {swap.table}`.",
+                remedy="If it is wanted after all: "
+                f"{comes_back(swap) or 'stage the code of that time anew'}.",
             )
         if live[swap.table].revision != swap.revision:
             raise UsageError(
@@ -59,10 +62,16 @@ def done_already(
     return {"tables": tables, "release": release, "done": {"at": last.at, "who": last.who}}
 
 
-def require_undone(release: str, swaps: Mapping[str, Promotion]) -> None:
-    """Raise if any of it is or was live: then it is nothing to be given up."""
-    for swap in swaps.values():
+def require_undone(release: str, left: Sequence[Candidate], swaps: Mapping[str, Promotion]) -> None:
+    """Raise if any of it is live, or was followed by another: then it is nothing to be given up.
+
+    What was taken back is not in the way: readers see nothing of it.
+    """
+    promoted = [swap for swap in swaps.values() if swap.verb == "promote"]
+    if promoted:
+        last = promoted[0]
+        rest = f" To give up what is left of it: `penstock abort {left[0].table}`." if left else ""
         raise UsageError(
-            f"release {release} is no candidate: {swap.who} promoted {swap.table} at {swap.at}.",
-            remedy=f"To go back: `penstock rollback {swap.table}`.",
+            f"release {release} is no candidate: {last.who} promoted {last.table} at {last.at}.",
+            remedy=f"To go back: `penstock rollback --release {release} --why '...'`.{rest}",
         )

@@ -9,6 +9,7 @@ reads it, and swapped in like any other release.
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -294,7 +295,7 @@ class Backfill:
                 stager.staging.pace(name, share=share)
             return begun
         names = {t: stager.free_name(TableName.parse(t), live[t].revision) for t in chosen}
-        release = f"{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}-again"
+        release = f"{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}-again"
         staged = []
         for name in chosen:
             old = live[name]
@@ -332,7 +333,7 @@ def _computing(table: str) -> Iterator[None]:
             raise TransformError(
                 f"{table}: a row of the interval breaks its transform: {in_a_line(error)}",
                 remedy=f"Mend the row at its source, or build the table anew, which sets such rows "
-                f"apart: `penstock backfill {table} --all`.",
+                f"apart: `penstock backfill {table} --all --why '...'`.",
             ) from error
         raise PenstockError(
             f"computing the interval of {table} failed: {in_a_line(error)}",

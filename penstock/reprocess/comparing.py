@@ -21,7 +21,7 @@ from penstock.runtime.staging import Candidate
 from penstock.runtime.times import moment
 from penstock.settings import Settings
 
-__all__ = ["compared"]
+__all__ = ["compared", "verdict_of"]
 
 
 def compared(
@@ -107,3 +107,18 @@ def _side(settings: Settings, name: TableName, revision: Revision, pin: Mapping[
         beside("quarantine"),
         beside("late"),
     )
+
+
+def verdict_of(told: Mapping[str, Any], pins: Mapping[str, Any]) -> dict[str, Any]:
+    """What the gates of a promotion ask of a comparison."""
+    tables = told["tables"]
+    return {
+        "within": told["within"],
+        "order": [t["table"] for t in tables],
+        "live": {name: pin["old"]["revision"] for name, pin in pins.items()},
+        "candidates": {name: pin["new"]["revision"] for name, pin in pins.items()},
+        "unexpected": {t["table"]: t["counts"].get("unexpected", 0) for t in tables},
+        "undecided": [t["table"] for t in tables if t["undecided"]],
+        "alike": all(t["alike"] for t in tables),
+        "quality": {t["table"]: t["quality"].get("failures", []) for t in tables},
+    }

@@ -204,7 +204,7 @@ def _chosen(on: str | None, times: Sequence[str], preferred: str, where: str) ->
     if not times:
         raise UsageError(
             f"{where} has no time column, so an interval says nothing of it.",
-            remedy="Compute all of it again: `penstock backfill TABLE --all`.",
+            remedy="Compute all of it again: `penstock backfill TABLE --all --why '...'`.",
         )
     raise UsageError(
         f"{where} has several time columns: {', '.join(times)}.",

@@ -8,8 +8,7 @@ again.
 from __future__ import annotations
 
 import datetime as dt
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,10 @@ from typing import Any
 from penstock.errors import QualityFailed, UsageError
 from penstock.quality.gate import standing
 from penstock.reprocess.approved import done_already, require_undone
-from penstock.reprocess.comparing import compared
+from penstock.reprocess.comparing import compared, verdict_of
 from penstock.reprocess.comparison import Wishes
-from penstock.reprocess.report import render
+from penstock.reprocess.interrupted import rest_of
+from penstock.reprocess.report import written
 from penstock.reprocess.retiring import retired
 from penstock.reprocess.status import statuses
 from penstock.runtime.registry import Registry, Revision, State
@@ -64,33 +64,51 @@ class Releases:
         self._ask = ask
 
     # --- which release ----------------------------------------------------------------------
-    def staged(self, table: str | None) -> list[Candidate]:
-        """The candidates of the release that has this table; of the only one without it."""
-        every = self.staging.candidates()
+    def staged(self, table: str | None, release: str | None = None) -> list[Candidate]:
+        """The candidates of the release that has this table; of the only one without it.
+
+        With a name, those of that release.
+        """
+        every = self.staging.candidates(release)
         if not every:
-            raise UsageError("nothing is staged.", remedy="See `penstock plan`, then stage it.")
+            what = "nothing" if release is None else f"nothing of release {release}"
+            raise UsageError(f"{what} is staged.", remedy="See `penstock plan`, then stage it.")
         releases = {c.release for c in every if table is None or c.table == table}
         if not releases:
             raise UsageError(f"{table} has no candidate.", remedy=f"`penstock stage {table}`")
         if len(releases) > 1:
             listed = ", ".join(sorted({c.table for c in every}))
             raise UsageError(f"several releases are staged ({listed}).", remedy="Name a table.")
-        (release,) = releases
-        return [c for c in every if c.release == release]
+        (found,) = releases
+        return [c for c in every if c.release == found]
 
-    def _named(self, release: str) -> tuple[dict[str, Any] | None, str]:
-        """What promoting a release came to, if it is done; and a table of it."""
+    def _known(self, release: str) -> tuple[list[Candidate], dict[str, Promotion]]:
+        """What is left of a release, and the newest swap of each table it has moved."""
         left, swaps = self.staging.candidates(release), self._newest_swaps(release)
-        done = done_already(release, left, swaps, self._live())
-        return done, left[0].table if left else next(iter(swaps))
+        if not left and not swaps and self.staging.comparison(release) is None:
+            raise UsageError(
+                f"there is no release {release}: none of that name is staged, was compared or "
+                "promoted.",
+                remedy="See `penstock releases` and `penstock stage --status`.",
+            )
+        return left, swaps
+
+    def _comes_back(self, swap: Promotion) -> str:
+        """How a rollback is taken back, where naming its table means just this one."""
+        table = swap.table
+        newest = next((p for p in self.staging.promotions(table) if p.verb != "repair"), None)
+        means_it = newest == swap and not self._meant(table)
+        return f"`penstock promote {table} --why '...'`" if means_it else ""
 
     def _live(self) -> dict[str, Revision]:
         return {r.table: r for r in self.registry.revisions(states=(State.LIVE,))}
 
     # --- compare ------------------------------------------------------------------------------
-    def compare(self, table: str | None, wishes: Wishes) -> dict[str, Any]:
+    def compare(
+        self, table: str | None, wishes: Wishes, *, release: str | None = None
+    ) -> dict[str, Any]:
         """Compare a release with what is live; keeps the report and returns it."""
-        candidates = self.staged(table)
+        candidates = self.staged(table, release)
         self._require_ready(candidates)
         release = candidates[0].release
         wanted = {c.table: c.revision for c in candidates}
@@ -107,28 +125,8 @@ class Releases:
             "within": all(report.within for report in reports),
             "tables": [report.as_dict() for report in reports],
         }
-        return self._kept(told, release, at, pins)
-
-    def _kept(
-        self, told: dict[str, Any], release: str, at: dt.datetime, pins: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        folder = self.settings.reports / release
-        folder.mkdir(parents=True, exist_ok=True)
-        page = folder / f"{at:%H%M%S}.html"
-        told["page"], told["json"] = str(page), str(page.with_suffix(".json"))
-        page.write_text(render(told))
-        page.with_suffix(".json").write_text(json.dumps(told, indent=1, default=str))
-        verdict = {
-            "within": told["within"],
-            "order": [t["table"] for t in told["tables"]],
-            "live": {name: pin["old"]["revision"] for name, pin in pins.items()},
-            "candidates": {name: pin["new"]["revision"] for name, pin in pins.items()},
-            "unexpected": {t["table"]: t["counts"].get("unexpected", 0) for t in told["tables"]},
-            "undecided": [t["table"] for t in told["tables"] if t["undecided"]],
-            "alike": all(t["alike"] for t in told["tables"]),
-            "quality": {t["table"]: t["quality"].get("failures", []) for t in told["tables"]},
-        }
-        self.staging.compared(release, str(page), verdict)
+        told |= written(self.settings, told, at)
+        self.staging.compared(release, told["page"], verdict_of(told, pins))
         return told
 
     def _require_ready(self, candidates: Sequence[Candidate]) -> None:
@@ -157,13 +155,16 @@ class Releases:
         """
         keep = None if keep_warm is None else keep_warm.total_seconds()
         if release is not None:
-            done, table = self._named(release)
+            left, swaps = self._known(release)
+            done = done_already(release, left, swaps, self._live(), self._comes_back)
             if done is not None:
                 return self._left(self._of_release(release), why, keep) or done
-        undecided = self._unfinished(table, keep) or self._again(table, why, keep)
+            undecided = self._unfinished([release], keep)
+        else:
+            undecided = self._unfinished(self._meant(table), keep) or self._again(table, why, keep)
         if undecided is not None:
             return undecided
-        candidates = self.staged(table)
+        candidates = self.staged(table, release)
         self._require_ready(candidates)
         release = candidates[0].release
         wanted = {c.table: c.revision for c in candidates}
@@ -182,7 +183,7 @@ class Releases:
                 verdict.get("undecided", ()),
             )
         if accept_quality is None:
-            self._require_quality(wanted, verdict, page)
+            self._require_quality(release, wanted, verdict, page)
         reason = why if accept is None else f"{why} (differences accepted: {accept})"
         reason += f" (failed checks accepted: {accept_quality})" if accept_quality else ""
         report = str(Path(page).relative_to(self.settings.home))  # a log outlives where home is
@@ -190,7 +191,7 @@ class Releases:
         return self._swap(wanted, verdict["live"], {**decided, "keep_warm_seconds": keep})
 
     def _require_quality(
-        self, wanted: Mapping[str, str], verdict: Mapping[str, Any], page: str
+        self, release: str, wanted: Mapping[str, str], verdict: Mapping[str, Any], page: str
     ) -> None:
         """No candidate failed a blocking check, when it was compared or last looked at since."""
         failed = {
@@ -204,7 +205,8 @@ class Releases:
         if listed:
             raise QualityFailed(
                 f"the candidate fails blocking checks. {listed}.",
-                remedy=f"Look at {page}; mend and compare again, or add --accept-quality 'why'.",
+                remedy=f"Look at {page}; mend and compare again, or `penstock promote --release "
+                f"{release} --why '...' --accept-quality 'why'`, with what else was accepted.",
             )
 
     def _verdict(self, release: str, wanted: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
@@ -229,35 +231,25 @@ class Releases:
                 remedy="Run `penstock compare` again.",
             )
 
-    def _unfinished(self, table: str | None, keep: float | None) -> dict[str, Any] | None:
-        """A release that was promoted in part: finishing it needs no new decision.
+    def _meant(self, table: str | None) -> Iterable[str]:
+        """Releases that may be half way: that of the table's own candidate, else what moved it."""
+        left = self.staging.candidates()
+        own = dict.fromkeys(c.release for c in left if table in (None, c.table))
+        return own or [
+            name for name in dict.fromkeys(c.release for c in left)
+            if table in self._newest_swaps(name)
+        ]  # fmt: skip
 
-        Not if a part was taken back or replaced since, nor if the rest was compared anew: then the
-        gates decide about the rest.
-        """
-        left, live = self.staging.candidates(), self._live()
-        for release in dict.fromkeys(c.release for c in left):
-            rest = {c.table for c in left if c.release == release}
-            done = self._newest_swaps(release)
-            if not done or (table is not None and table not in rest | done.keys()):
-                continue
-            stands = all(
-                p.verb == "promote" and live[p.table].revision == p.revision for p in done.values()
-            )
-            _, verdict = self.staging.comparison(release) or ("", {"candidates": {}})
-            if not stands or not verdict["candidates"].keys() >= rest | done.keys():
-                continue
-            fed = {(r.table, r.revision) for r in self.registry.revisions()}
-            wanted = {
-                name: verdict["candidates"][name]
-                for name in verdict["order"]
-                if name in rest
-                or (name, verdict["live"][name]) in fed  # else nothing is left of it
-            }
-            last = next(iter(done.values()))
-            decided = {"verb": "promote", "release": release, "report": last.report}
-            again = {"why": last.why, "keep_warm_seconds": keep}
-            return self._swap(wanted, verdict["live"], {**decided, **again})
+    def _unfinished(self, releases: Iterable[str], keep: float | None) -> dict[str, Any] | None:
+        """Finish the first of these that was promoted in part, as it was decided."""
+        for release in releases:
+            _, verdict = self.staging.comparison(release) or ("", {})
+            left, swaps = self.staging.candidates(release), self._newest_swaps(release)
+            rest = rest_of(left, swaps, verdict, self.registry.revisions())
+            if rest is not None:
+                decided = {"verb": "promote", "release": release, "report": rest.report}
+                again = {"why": rest.why, "keep_warm_seconds": keep}
+                return self._swap(rest.wanted, rest.expected, {**decided, **again})
         return None
 
     def _newest_swaps(self, release: str) -> dict[str, Promotion]:
@@ -316,18 +308,19 @@ class Releases:
 
         With a name it is that release: to go back further than the last.
         """
-        newest = self._of_release(release) if release else self._newest_of_release(table)
+        newest = self._newest_of_release(table) if release is None else self._of_release(release)
         if not newest:
-            what = f"no release {release}" if release else "nothing"
+            what = "nothing" if release is None else f"no release {release}"
             raise UsageError(f"{what} was promoted yet.", remedy="See `penstock releases`.")
         keep = KEEP_WARM.total_seconds()
         if all(one.verb == "rollback" for one in newest):
             if (told := self._left(newest, why, keep)) is not None:
                 return told
+            back = self._comes_back(newest[0])
             raise UsageError(
                 f"{newest[0].table} was rolled back at {newest[0].at}, by {newest[0].who}.",
-                remedy="To take that back: `penstock promote`. To go back further: `penstock "
-                "rollback --release NAME`, one of `penstock releases`.",
+                remedy=(f"To take that back: {back}. " if back else "") + "To go back further: "
+                "`penstock rollback --release NAME --why '...'`, one of `penstock releases`.",
             )
         return self._undo(newest, "promote", "rollback", why, keep)
 
@@ -379,8 +372,9 @@ class Releases:
         With a name it is that release; one that is given up already is done.
         """
         if release is not None:
-            require_undone(release, self._newest_swaps(release))
-            if not (candidates := self.staging.candidates(release)):
+            candidates, swaps = self._known(release)
+            require_undone(release, candidates, swaps)
+            if not candidates:
                 return {"dropped": []}
         else:
             candidates = self.staged(table)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import html
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["render"]
+from penstock.settings import Settings
+
+__all__ = ["render", "written"]
 
 _COLOURS = {
     "equal": "#7fb069",
@@ -42,6 +45,17 @@ border-radius: 3px; margin-right: 5px; vertical-align: -1px; }
 .tile { border: 1px solid #e4e2da; border-radius: 8px; padding: 8px 16px; background: #fdfdfb; }
 .tile b { display: block; font-size: 20px; font-variant-numeric: tabular-nums; }
 """
+
+
+def written(settings: Settings, told: Mapping[str, Any], at: dt.datetime) -> dict[str, str]:
+    """Write what a comparison came to, as a page and as JSON; returns where they are."""
+    folder = settings.reports / told["release"]
+    folder.mkdir(parents=True, exist_ok=True)
+    page = folder / f"{at:%H%M%S}.html"
+    places = {"page": str(page), "json": str(page.with_suffix(".json"))}
+    page.write_text(render(told))
+    page.with_suffix(".json").write_text(json.dumps({**told, **places}, indent=1, default=str))
+    return places
 
 
 def render(told: Mapping[str, Any]) -> str:

@@ -23,9 +23,9 @@ def begin_at(told: str, now: dt.datetime) -> int | None:
     if at is None:
         try:
             at = now - parse_duration(told)
-        except ValueError:
+        except ValueError as error:
             raise UsageError(
-                f"{told!r} is neither BEGINNING, nor a moment, nor a length of time.",
+                f"{told!r} is neither BEGINNING, nor a moment, nor a length of time: {error}.",
                 remedy="Write --from BEGINNING, 2026-11-01T00:00Z or '7 days'.",
             ) from None
     at = at if at.tzinfo else at.replace(tzinfo=dt.UTC)

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from penstock.errors import UsageError
+from penstock.model.duration import LONGEST
 from penstock.runtime.registry import Registry, Revision, State
 
 __all__ = ["Build", "Candidate", "Hold", "How", "Promotion", "Staging"]
@@ -19,6 +20,7 @@ _COLUMNS = (
     "table_name, revision, release, how, build, since, paused, share, told, asked_by, reason, "
     "asked_at::text"
 )
+_LONGEST = LONGEST.total_seconds()
 
 
 class How:
@@ -198,7 +200,8 @@ class Staging:
                 "end where table_name = :name and state = 'live' and revision <> :revision",
                 name=done.table,
                 revision=done.revision,
-                keep=keep_warm_seconds,
+                # A commit of earlier may ask for more than a clock can tell: it is live already.
+                keep=None if keep_warm_seconds is None else min(keep_warm_seconds, _LONGEST),
             )
             self._run(
                 "update revision set state = 'live', warm_until = null "
@@ -310,18 +313,22 @@ class Staging:
     def hold(self, table: str, reason: str, held_by: str) -> None:
         """The first reason stays: it is the one to look into.
 
-        What a check holds, a check that passes lets go; not where a person holds it too.
+        What a check holds, a check that passes lets go; not where a guard or a person holds it too.
+        A person joins whatever holds by itself, so that neither a check nor a swap ends it.
         """
         self._run(
             "insert into hold (table_name, reason, held_by) values (:name, :reason, :held_by) "
             "on conflict (table_name) do update set "
             "held_by = hold.held_by || ', ' || excluded.held_by, "
             "reason = hold.reason || '; ' || excluded.reason "
-            "where hold.held_by = :quality and excluded.held_by <> :quality",
+            "where hold.held_by = :quality and excluded.held_by <> :quality "
+            "or hold.held_by in (:guard, :both) and excluded.held_by not in (:quality, :guard)",
             name=table,
             reason=reason,
             held_by=held_by,
             quality=Hold.QUALITY,
+            guard=Hold.GUARD,
+            both=f"{Hold.QUALITY}, {Hold.GUARD}",
         )
 
     def release(self, table: str, held_by: str | None = None) -> bool:

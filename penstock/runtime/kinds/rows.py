@@ -91,7 +91,7 @@ class RowsFollower(Follower):
         if revised.foreign:
             log.error(
                 "%s: %d rows that are to go break its own code; if mended code replayed them, "
-                "`penstock backfill %s --all` takes them back",
+                "`penstock backfill %s --all --why '...'` takes them back",
                 self.name, revised.foreign, self.name,
             )  # fmt: skip
         rows, gone = revised.mapped.rows, revised.gone
@@ -107,7 +107,8 @@ class RowsFollower(Follower):
         missing = minus(net.gone, layout.read(layout.holders(net.gone)))
         if missing.num_rows:
             log.error(
-                "%s does not hold %d rows that are to go: `penstock backfill %s` mends it",
+                "%s does not hold %d rows that are to go: "
+                "`penstock backfill %s --all --why '...'` mends it",
                 self.name, missing.num_rows, self.name,
             )  # fmt: skip
         return Change(net.added, minus(net.gone, missing))

@@ -1,8 +1,8 @@
 """Exchanging what a live table shows, and what the tables beside it show, while both stand.
 
 Mostly the difference of the two revisions is known before, and live stands still only while it is
-brought up to date. Where the old revision is parked, or held so that live shows less than it has,
-the new one is compared with what live shows; live stands still already, so nobody waits for that.
+brought up to date. Where the old revision does not run, or is held so that live shows less than it
+has, the new one is compared with what live shows; live stands still already: nobody waits for that.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ __all__ = ["Decision", "Exchange", "Known", "differences"]
 
 Known = dict[str, tuple[Change, int, int]]
 
+# A hold nobody knew of when it was asked: a guard's, of the last batch. In a second or two it is
+# known, and what it holds back is gone past; let go, it would be shown.
+_AGAIN = "Type it again."
 _PARTS = ("table", "quarantine", "late", "outcomes")
 
 
@@ -131,7 +134,8 @@ class Exchange:
                 raise PenstockError(
                     f"{move.table} shows {move.new.revision} now, but its {part} table does not "
                     f"yet: {error.message}",
-                    remedy=f"{error.remedy} Then finish: `penstock {self.decision.verb}`.",
+                    remedy=f"{error.remedy} Then finish: "
+                    f"`penstock {self.decision.verb} {move.table} --why '...'`.",
                 ) from error
         return done
 
@@ -148,9 +152,7 @@ class Exchange:
             _require_shown(old, new, move)
             assert old.live is not None  # noqa: S101 - it shows one of them, and not the new one
             if old.held:
-                raise UsageError(
-                    f"{move.table} is held.", remedy=f"`penstock release {move.table}`"
-                )
+                raise UsageError(f"{move.table} is held.", remedy=_AGAIN)
             began = time.monotonic()
             change, old_version, new_version = known[part]
             net = brought_up(change, old, old_version, new, new_version)
@@ -201,7 +203,7 @@ class Exchange:
         """The writers of both revisions of a table, or of one of those beside it."""
         stand = self.stands.get((move.table, move.old.revision))
         if stand is None:
-            old, _ = self.world.writer(move.table, move.old.revision, part)
+            old = self.world.writer(move.table, move.old.revision, part)
         else:
             old = _writers(stand.worker)[part]
         return old, _writers(self.stands[move.table, move.new.revision].worker)[part]
@@ -218,7 +220,7 @@ def _require_unguarded(move: Move, old: RevisionWriter, new: RevisionWriter) -> 
     if old.held and not move.as_shown:
         raise UsageError(
             f"{move.table} is held: a guard stopped {move.old.revision}.",
-            remedy=f"See `penstock status`; then `penstock release {move.table}`.",
+            remedy=_AGAIN,
         )
 
 

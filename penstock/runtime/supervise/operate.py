@@ -145,7 +145,7 @@ def _pinned_parked(world: World, revision: Revision, inputs: Collection[str]) ->
     """Of one that stopped for good: as far as it came, whatever the other has read since."""
 
     def writer(part: str) -> RevisionWriter:
-        return world.writer(revision.table, revision.revision, part)[0]
+        return world.writer(revision.table, revision.revision, part)
 
     table = writer("table")
     reached = {name: table.position(name) for name in inputs}
@@ -162,7 +162,8 @@ def _swap(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[s
     """Let each live table show the revision named, in order; each in one commit.
 
     What a check or a guard holds is no reason to keep showing it: its hold ends with the swap. What
-    a person holds may be rolled back, and stays held then.
+    a person holds may be rolled back, and stays held then. So does what was swapped before: a hold
+    that came since then is of what is live now.
     """
     staging = Staging(registry)
     known_of: dict[str, Any] = {f.name: arguments.get(f.name) for f in fields(Decision)}
@@ -183,8 +184,9 @@ def _swap(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[s
                 told = exchange.swap_table(move, known[move.table])
                 # Before anything else can go wrong: the log shows it, so the registry has to know.
                 _note(world, staging, move, decision)
+                if move.table in holds:
+                    told |= _let_go(staging, exchange, move, swapped="version" in told)
                 told["beside"] = exchange.swap_beside(move, known[move.table])
-                told |= _let_go(staging, exchange, move, holds.get(move.table))
                 done.append(told)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -200,15 +202,18 @@ def _seen(world: World, move: Move, *, held: bool) -> Move:
     return replace(move, as_shown=held or world.parked(move.table, move.old.revision))
 
 
-def _let_go(staging: Staging, exchange: Exchange, move: Move, hold: Hold | None) -> dict[str, Any]:
-    """The hold of a check or a guard was of what live does not show any more; a person's stays."""
+def _let_go(staging: Staging, exchange: Exchange, move: Move, *, swapped: bool) -> dict[str, Any]:
+    """The hold of a check or a guard was of what live does not show any more; others stay."""
+    hold = staging.holds().get(move.table)
     if hold is None:
         return {}
-    if not hold.by_itself:
+    told = f"{hold.held_by}: {hold.reason}"
+    if not swapped or not hold.by_itself:
         exchange.keep_held(move)
-        return {}
-    staging.release(hold.table, hold.held_by)
-    return {"released": f"{hold.held_by}: {hold.reason}"}
+        return {"still_held": told}
+    if staging.release(hold.table, hold.held_by):
+        return {"released": told}
+    return _let_go(staging, exchange, move, swapped=swapped)  # somebody joined it, or ended it
 
 
 def _scratch(world: World) -> Path:
@@ -229,10 +234,12 @@ def _holds_of(staging: Staging, moves: list[Move], verb: str) -> dict[str, Hold]
     return found
 
 
-def _refuse_new_holds(staging: Staging, moves: list[Move], known: Collection[str]) -> None:
-    held = (set(staging.holds()) & {move.table for move in moves}) - set(known)
-    if held:
-        raise UsageError(f"{min(held)} is held since just now.", remedy="Type it again.")
+def _refuse_new_holds(staging: Staging, moves: list[Move], known: Mapping[str, Hold]) -> None:
+    """Nor one that somebody joined: who held a table by itself is not alone any more."""
+    now, asked = staging.holds(), {move.table for move in moves}
+    changed = sorted(t for t in now.keys() & asked if now[t] != known.get(t))
+    if changed:
+        raise UsageError(f"{changed[0]} is held since just now.", remedy="Type it again.")
 
 
 def _decided(
@@ -298,7 +305,8 @@ def _repair(world: World, registry: Registry, arguments: dict[str, Any]) -> dict
     try:
         if stand is not None:
             stand.arrived(STAND_SECONDS)
-        writer, keys = world.writer(table, revision, part)
+        writer = world.writer(table, revision, part)
+        keys = world.keys(table, revision) if part == "table" else ()
         # A guard may have tripped in its last batch. Of one that does not run the registry tells
         # all: there is nobody who could carry a release out, so what it held is shown by this.
         if stand is not None and writer.held:

@@ -40,9 +40,8 @@ class World(Protocol):
     def restart(self, table: str, revision: str) -> None: ...
     def running(self, table: str, revision: str) -> FollowWorker | None: ...
     def parked(self, table: str, revision: str) -> bool: ...
-    def writer(
-        self, table: str, revision: str, part: str
-    ) -> tuple[RevisionWriter, tuple[str, ...]]: ...
+    def writer(self, table: str, revision: str, part: str) -> RevisionWriter: ...
+    def keys(self, table: str, revision: str) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Move:
     """A live table that is to show another revision.
 
     ``as_shown``: what live shows is what the new revision is compared with, and not what the old
-    one has by now: that one is parked, or it is held and live shows less of it.
+    one has by now: that one does not run, or it is held and live shows less of it.
     """
 
     table: str
@@ -68,8 +67,8 @@ def standing(world: World, moves: list[Move]) -> Iterator[Stands]:
     revisions of an input, those have come to a stand before, at the same input of their own, and
     each side reads its own to the end: versions of two logs cannot be compared.
 
-    An old one that is parked writes nothing more: it has no stand, and the new one must have taken
-    in what that one committed.
+    An old one that is parked or stopped writes nothing more: it has no stand, and the new one must
+    have taken in what that one committed.
 
     The first waits for all others to arrive, to be aligned and to be swapped: the more there are,
     the longer each waits before it takes itself for forgotten.
@@ -160,7 +159,7 @@ def _require_past(world: World, move: Move, new: Standstill) -> None:
         return follower.stand()
 
     reached: dict[str, int] = new.call(follow)
-    writer, _ = world.writer(move.table, move.old.revision, "table")
+    writer = world.writer(move.table, move.old.revision, "table")
     pins = move.old.inputs, move.new.inputs
     same = [name for name in reached if pins[0].get(name) == pins[1].get(name)]
     short = [name for name in same if reached[name] < (writer.position(name) or -1)]

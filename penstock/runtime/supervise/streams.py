@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import os
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,6 +70,9 @@ class Streams:
         self._readers: dict[str, list[str]] = {}  # a stream -> the streams to wake when it moves
         self._restarts: dict[str, int] | None = None
         self._leaving: set[str] = set()
+        self.idle: frozenset[str] = frozenset()  # known revisions that are not to run
+        self._kept_out: set[str] = set()  # that an operation counts on not to run
+        self._starting = threading.Lock()
         self._ingests: dict[str, IngestGroup] = {}  # by pace
         self._turns = Turns(os.cpu_count() or 2)
         self._holds = Holds(self.writers, self.workers)
@@ -113,14 +117,34 @@ class Streams:
                     group.restart(name)
         for name in [n for n in self.workers if n not in wanted]:
             self._ask_to_stop(name)
+        names = (f"{r.table}@{r.revision}" for r in revisions)
+        self.idle = frozenset(name for name in names if name not in wanted)
         self._bury()
         self._take_in(topics)
-        for name, make in wanted.items():
-            if name not in self.workers:
-                self.workers[name] = make()
-                self.workers[name].start()
+        self._start(wanted)
         self._set_paces(staged)
         self._holds.look(held)
+
+    def _start(self, wanted: Mapping[str, Callable[[], Worker]]) -> None:
+        with self._starting:
+            if not self.errands.busy:
+                self._kept_out.clear()
+            for name, make in wanted.items():
+                if name not in self.workers and name not in self._kept_out:
+                    self.workers[name] = make()
+                    self.workers[name].start()
+
+    def keep_out(self, name: str) -> bool:
+        """Whether a revision writes nothing more: its worker gave up, was stopped, or cannot be.
+
+        Nor is it started before the operation that asks this is over.
+        """
+        with self._starting:
+            worker = self.workers.get(name)
+            parked = worker is not None and worker.state == "parked" and worker.ended
+            if parked or (worker is None and name in self.idle):
+                self._kept_out.add(name)
+            return name in self._kept_out
 
     def _set_paces(self, staged: Mapping[tuple[str, str], Candidate]) -> None:
         """Candidates go at the pace that was asked for; all others, promoted ones too, at full."""

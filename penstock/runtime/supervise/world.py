@@ -47,13 +47,18 @@ class RunningWorld:
 
     def worker(self, table: str, revision: str) -> FollowWorker:
         """The worker of a revision; one that is starting, or tries again, is waited for."""
-        own, deadline = f"{table}@{revision}", time.monotonic() + _STARTING
+        own, began = f"{table}@{revision}", time.monotonic()
         while True:
-            worker = self._streams.workers.get(own)
+            worker, waited = self._streams.workers.get(own), time.monotonic() - began
             if isinstance(worker, FollowWorker) and worker.state == "running":
                 return worker
+            if worker is None and own in self._streams.idle and waited > _LEAVING:
+                raise UsageError(
+                    f"{own} is stopped, or its code is gone.",
+                    remedy=f"See `penstock streams`; then `penstock streams start {own}`.",
+                )
             begins = worker is None or worker.state in {"starting", "waiting"}
-            if not begins or time.monotonic() > deadline:
+            if not begins or waited > _STARTING:
                 state = "not running" if worker is None else f"{worker.state}: {worker.error}"
                 raise UsageError(f"{own} is {state}.", remedy="See `penstock streams`.")
             time.sleep(0.2)
@@ -65,25 +70,31 @@ class RunningWorld:
         return worker if runs and isinstance(worker, FollowWorker) else None
 
     def parked(self, table: str, revision: str) -> bool:
-        """Whether the worker of a revision gave up and is gone: it writes nothing more."""
-        worker = self._streams.workers.get(f"{table}@{revision}")
-        if worker is None or worker.state != "parked":
-            return False
-        worker.join(_LEAVING)
-        return worker.ended
+        """Whether a revision writes nothing more, and nobody makes it while this is on.
 
-    def writer(
-        self, table: str, revision: str, part: str
-    ) -> tuple[RevisionWriter, tuple[str, ...]]:
-        """The writer of a revision or of what lies beside it, and the keys of its rows.
+        Its worker gave up; or it was stopped, which is waited for; or its code cannot be loaded.
+        """
+        own, deadline = f"{table}@{revision}", time.monotonic() + _STOPPING
+        worker = self._streams.workers.get(own)
+        if worker is not None and worker.state == "parked":
+            worker.join(_LEAVING)
+        while own in self._streams.idle and own in self._streams.workers:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.2)
+        return self._streams.keep_out(own)
+
+    def writer(self, table: str, revision: str, part: str) -> RevisionWriter:
+        """The writer of a revision or of what lies beside it.
 
         Opened without a look at the live log, if it has to be: that may be damaged.
         """
-        known = self.revision(table, revision)
-        if part != "table":
-            return self._streams.writers.unshown(known, part), ()
-        keys = self._streams.catalog(known.bundle).tables[TableName.parse(table)].keys
-        return self._streams.writers.unshown(known), keys
+        return self._streams.writers.unshown(self.revision(table, revision), part)
+
+    def keys(self, table: str, revision: str) -> tuple[str, ...]:
+        """The columns that name a row of a revision."""
+        catalog = self._streams.catalog(self.revision(table, revision).bundle)
+        return tuple(catalog.tables[TableName.parse(table)].keys)
 
     def bronze(self, name: TableName) -> BronzeWriter:
         """The writer of a topic's table; only while the topic is being read."""

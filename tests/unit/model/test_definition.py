@@ -66,6 +66,10 @@ def test_durations():
     for bad in ("5", "five seconds", "-1 second", "1.5 seconds", "1 fortnight", ""):
         with pytest.raises(ValueError, match="is not a length of time"):
             parse_duration(bad)
+    assert parse_duration("36525 days").days == 36_525
+    for long in ("36526 days", "999999999 days", "9999999999 days", f"{'9' * 4000} weeks"):
+        with pytest.raises(ValueError, match="longer than 100 years"):
+            parse_duration(long)
 
 
 # --- contracts ----------------------------------------------------------------------------------

@@ -176,9 +176,10 @@ class World:
         assert worker.state == "parked"
 
     def writer(self, table, revision, part):
-        if part == "table":
-            return self.parts[revision][0], ("k",)
-        return self.parts[revision][("quarantine", "late", "outcomes").index(part) + 1], ()
+        return self.parts[revision][("table", "quarantine", "late", "outcomes").index(part)]
+
+    def keys(self, table, revision) -> tuple[str, ...]:
+        return ("k",)
 
     def answers_for(self, table) -> bool:
         return True

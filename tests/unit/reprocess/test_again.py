@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import types
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 
+from penstock.cli import backfilling
 from penstock.errors import UsageError
 from penstock.reprocess import stage
 from penstock.reprocess.backfill import Backfill
@@ -67,6 +70,12 @@ def test_a_generation_that_was_staged_is_gone_on_with(book):
     assert [(c.table, c.revision) for c in book.staged] == names
 
 
+def test_two_that_are_staged_in_one_second_are_two_releases(book):
+    assert again(book) != again(book, "gold.other")
+    for name in {c.release for c in book.staged}:
+        assert re.fullmatch(r"\d{8}-\d{6}-[0-9a-f]{4}-again", name)
+
+
 def test_another_set_of_tables_is_another_release(book):
     again(book)
     with pytest.raises(UsageError, match=r"gold\.g has candidate"):
@@ -89,3 +98,18 @@ def test_it_is_waited_for_until_it_can_be_swapped_in(book, monkeypatch):
     backfill = Backfill(lambda: None, types.SimpleNamespace(), book, lambda *asked: {})
     backfill.build(again(book), print, print)
     assert waited == [None], "or it ends, and says that it goes on by itself"
+
+
+def test_all_of_a_table_is_promoted_as_what_it_was_staged_as(monkeypatch):
+    asked = []
+    staged = types.SimpleNamespace(
+        stage_again=lambda *_, **__: "r7", build=lambda *given: asked.append(given[0])
+    )
+    releases = types.SimpleNamespace(
+        compare=lambda table, wishes, **given: asked.append((table, given)) or {"page": "p"},
+        promote=lambda table, **given: asked.append((table, given["release"])) or {},
+    )
+    monkeypatch.setattr(backfilling, "_backfill", lambda *, quiet: nullcontext(staged))
+    monkeypatch.setattr(backfilling, "releases_of", lambda *, quiet: releases)
+    backfilling.backfill_all("gold.g", why="x", share=1.0, quiet=True)
+    assert asked == ["r7", (None, {"release": "r7"}), (None, "r7")]

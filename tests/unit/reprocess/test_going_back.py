@@ -10,10 +10,11 @@ from deltalake import DeltaTable
 
 from penstock.errors import PenstockError, UsageError
 from penstock.runtime.delta.files import write_arrow
-from penstock.runtime.registry import Revision
+from penstock.runtime.registry import Revision, State
 from penstock.runtime.supervise import operate, standing
+from penstock.runtime.supervise.holds import Holds
 from penstock.runtime.supervise.standing import Move
-from tests.unit.reprocess.operated import TABLE, made, rows
+from tests.unit.reprocess.operated import TABLE, made, rows, swapped_in_part
 
 NAME = str(TABLE)
 
@@ -78,7 +79,7 @@ def test_whoever_takes_over_from_a_parked_one_is_not_behind_it():
 
     old, new = Revision("gold.x", "o", "live", "", {}), Revision("gold.x", "n", "warm", "", {})
     writer = types.SimpleNamespace(position=lambda name: 5)
-    world = types.SimpleNamespace(writer=lambda *_: (writer, ()))
+    world = types.SimpleNamespace(writer=lambda *_: writer)
     move = Move("gold.x", old, new)
     standing._align(world, move, {("gold.x", "n"): halted(5)})
     with pytest.raises(PenstockError, match=r"behind the live revision in silver\.a"):
@@ -105,10 +106,73 @@ def test_what_a_person_holds_may_go_back_and_stays_held(world):
     world.parts["X"][0].held, world.book.held = True, {NAME: "quality, me"}
     with pytest.raises(UsageError, match="held by quality, me"):
         world.swap("A", "X")
-    world.swap("W", "X", "rollback")
+    told = world.swap("W", "X", "rollback")
+    assert told["tables"][0]["still_held"] == "quality, me: a reason"
     assert world.book.held == {NAME: "quality, me"}
     add(world, "W", ("c", 6))
     assert world.rows() == [("a", 0)]
+
+
+@pytest.mark.parametrize("who", ["a guard", "quality"])
+def test_a_swap_that_has_nothing_left_to_do_leaves_the_hold_of_what_is_live(world, who):
+    """Asked for again, or done again after a crash: by then it is the new one that is held."""
+    world.swap("A", "X")
+    world.parts["A"][0].held, world.book.held = True, {NAME: who}
+    add(world, "A", ("bad", 666))
+    told = world.swap("A", "X")
+    assert world.book.held == {NAME: who}
+    assert world.rows() == [("a", 2)]
+    assert "released" not in told["tables"][0]
+    assert told["tables"][0]["still_held"] == f"{who}: a reason"
+
+
+def test_what_a_crash_left_beside_a_table_is_swapped_and_its_hold_left(world, monkeypatch):
+    swapped_in_part(world, monkeypatch)
+    world.book.states |= {"X": State.WARM, "A": State.LIVE}  # noted when the next one starts
+    world.parts["A"][0].held, world.book.held = True, {NAME: "a guard"}
+    add(world, "A", ("bad", 666))
+    told = world.swap("A", "X")
+    assert told["tables"][0]["beside"] == ["quarantine", "late", "outcomes"]
+    assert (world.rows(), world.book.held) == ([("a", 2)], {NAME: "a guard"})
+
+
+def test_a_hold_that_was_of_the_old_one_ends_before_anything_else_can_fail(world, monkeypatch):
+    world.book.held = {NAME: "a guard"}
+    monkeypatch.setattr(operate.Exchange, "swap_beside", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        world.swap("W", "X", "rollback")
+    assert (world.rows(), world.book.held) == (world.of("W"), {})
+
+
+@pytest.mark.parametrize(
+    ("by_then", "then"), [("quality, me", [("a", 0)]), (None, [("a", 0), ("c", 6)])]
+)
+def test_a_hold_that_somebody_joins_or_ends_at_the_last_moment(world, monkeypatch, by_then, then):
+    def meanwhile(table, held_by):
+        world.book.held = {NAME: by_then} if by_then else {}
+        return False
+
+    world.book.held = {NAME: "quality"}
+    monkeypatch.setattr(world.book, "release", meanwhile)
+    (told,) = world.swap("W", "X", "rollback")["tables"]
+    assert told.get("still_held") == (by_then and f"{by_then}: a reason")
+    add(world, "W", ("c", 6))
+    assert world.rows() == then
+
+
+def test_whoever_joins_a_hold_while_the_difference_is_computed_is_asked(world, monkeypatch):
+    real = operate.differences
+
+    def slow(*rest):
+        found = real(*rest)
+        world.book.held = {NAME: "quality, me"}
+        return found
+
+    world.book.held = {NAME: "quality"}
+    monkeypatch.setattr(operate, "differences", slow)
+    with pytest.raises(UsageError, match="since just now"):
+        world.swap("A", "X")
+    assert world.rows() == world.of("X")
 
 
 def test_what_a_guard_stopped_is_not_shown_by_going_back_to_it(world):
@@ -119,3 +183,18 @@ def test_what_a_guard_stopped_is_not_shown_by_going_back_to_it(world):
     with pytest.raises(UsageError, match="is what a guard"):
         world.swap("A", "X")
     assert world.rows() == world.of("X")
+
+
+def test_the_guard_of_the_new_one_may_trip_right_after_a_swap_ended_the_hold(world):
+    """The order to go on is for what was held, and that is not live any more."""
+    world.book.held = {NAME: "a guard"}
+    shown = types.SimpleNamespace(
+        all=lambda: [(NAME, r, parts[0]) for r, parts in world.parts.items()], held=frozenset()
+    )
+    holds = Holds(shown, {f"{NAME}@{r}": worker for r, worker in world.workers.items()})
+    holds.look({NAME})
+    world.swap("W", "X", "rollback")
+    world.worker(NAME, "W")._follower.breach = "a batch added 9 rows"
+    holds.look(())
+    assert holds.breaches() == {NAME: "a batch added 9 rows"}
+    assert world.workers["W"]._orders.empty()

@@ -193,9 +193,28 @@ def test_a_guard_that_trips_in_the_last_batch_stops_the_swap_before_it_begins(wo
     begun = []
     monkeypatch.setattr(exchange.Exchange, "swap_table", lambda *rest: begun.append(rest))
     world.parts["X"][0].held = True  # in memory; the registry does not know yet
-    with pytest.raises(UsageError, match=r"held.*guard"):
+    with pytest.raises(UsageError, match=r"held.*guard.*Type it again\.$"):
         world.swap("A", "X")
     assert begun == []
+
+
+def test_and_typed_again_it_goes_past_what_is_held(world):
+    """Released first, as it once said, every reader would be shown what the guard stopped."""
+    held = world.parts["X"][0]
+    held.held = True
+    held.commit(write_arrow(rows(("bad", 9)), held.path), {"i": 2})
+    with pytest.raises(UsageError, match=r"Type it again\.$"):
+        world.swap("W", "X", "rollback")
+    world.book.held = {str(TABLE): "a guard"}  # noted in the next round
+    world.swap("W", "X", "rollback")
+    assert (world.rows(), world.book.held) == (world.of("W"), {})
+
+
+def test_a_guard_that_trips_while_it_is_being_swapped(world, monkeypatch):
+    monkeypatch.setattr(exchange.Exchange, "require_free", lambda *_: None)
+    world.parts["X"][0].held = True
+    with pytest.raises(UsageError, match=r"is held\. Type it again\.$"):
+        world.swap("A", "X")
 
 
 def test_a_backfill_goes_into_the_revision_it_was_computed_for_or_nowhere(world):

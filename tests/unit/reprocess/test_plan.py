@@ -99,6 +99,8 @@ def test_where_a_history_begins():
     assert hour == begin_at("2026-11-17T11:00Z", NOW) == begin_at("2026-11-17T12:00+01:00", NOW)
     with pytest.raises(UsageError, match="neither"):
         begin_at("soon", NOW)
+    with pytest.raises(UsageError, match="longer than 100 years"):
+        begin_at("999999 days", NOW)
     with pytest.raises(UsageError, match="not come yet"):
         begin_at("2027-01-01", NOW)
 

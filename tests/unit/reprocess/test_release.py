@@ -74,7 +74,7 @@ def asked(book: Book, do, beside: tuple[str, ...] = ()) -> dict:
         told.append(arguments)
         return {"tables": [{"table": t, "beside": [*beside]} for t, _ in arguments.get("to", ())]}
 
-    settings = types.SimpleNamespace(warehouse=Path("/nowhere"))
+    settings = types.SimpleNamespace(warehouse=Path("/nowhere"), home=Path("h"))
     releases = Releases(settings, book, through, "me")
     releases.staging = book
     do(releases)
