@@ -152,8 +152,7 @@ def _statistics(metadata: pq.FileMetaData) -> dict[str, Any]:
         bounded = [part for part in parts if part.has_min_max]
         if len(bounded) != len(parts):
             continue
-        low = _json_value(min(part.min for part in bounded), up=False)
-        high = _json_value(max(part.max for part in bounded), up=True)
+        low, high = _bound(bounded, up=False), _bound(bounded, up=True)
         if low is not None and high is not None:
             lows[name], highs[name] = low, high
     return {
@@ -176,6 +175,15 @@ def _column_statistics(metadata: pq.FileMetaData) -> Iterator[tuple[str, list[An
         ]
         if parts and all(part is not None and part.has_null_count for part in parts):
             yield name, parts
+
+
+def _bound(parts: list[Any], *, up: bool) -> Any:
+    """The lowest or highest value of a column, as the log tells it; None: nothing is told."""
+    try:
+        found = max(part.max for part in parts) if up else min(part.min for part in parts)
+        return _json_value(found, up=up)
+    except OverflowError:  # a time outside the years 1 to 9999: the file is, and may hold anything
+        return None
 
 
 def _json_value(value: Any, *, up: bool) -> Any:
