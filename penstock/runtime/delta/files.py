@@ -201,7 +201,7 @@ def _json_value(value: Any, *, up: bool) -> Any:
         stamp -= dt.timedelta(microseconds=odd)
         if up and odd:
             stamp += dt.timedelta(milliseconds=1)
-        return stamp.strftime("%Y-%m-%dT%H:%M:%S.") + f"{stamp.microsecond // 1000:03d}Z"
+        return stamp.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
     if isinstance(value, dt.date):
         return value.isoformat()
     return None
