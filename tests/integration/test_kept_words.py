@@ -43,3 +43,10 @@ def test_a_task_taken_back_for_such_a_reason(registry):
     assert registry.take_back(number, WORDS)
     (task,) = registry.tasks([number])
     assert task.result == {"error": KEPT}
+
+
+def test_what_cannot_be_sent_at_all_costs_no_later_answer(registry):
+    """The client has asked by then; what is answered must not be taken for the next answer."""
+    with pytest.raises(UnicodeEncodeError):
+        registry.run("select cast(:text as text)", text="\ud800")
+    assert registry.run("select cast(:n as int)", n=7) == [[7]]
