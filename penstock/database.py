@@ -116,11 +116,19 @@ class Database:
         except pg8000.native.DatabaseError as error:
             if _is_away(error):
                 raise self._away() from error
-            try:
-                connection.run("rollback")
-            except Exception:
-                self.close()
+            self._undo(connection)
             raise
+        except BaseException:
+            self.close()  # an answer may be left unread: the next question would be given it
+            raise
+
+    def _undo(self, connection: pg8000.native.Connection) -> None:
+        try:
+            connection.run("rollback")
+        except BaseException as error:
+            self.close()
+            if not isinstance(error, Exception):
+                raise
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

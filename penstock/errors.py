@@ -6,6 +6,8 @@ prints both and never a stack trace; each leaf has its own exit code.
 
 from __future__ import annotations
 
+from penstock.storable import storable
+
 __all__ = [
     "in_a_line",
     "ContractBroken",
@@ -134,8 +136,8 @@ class PositionLost(PenstockError):
 
 def in_a_line(error: BaseException, most: int = 500) -> str:
     """What happened, in one line: of Java's errors the line that names them, not py4j's; of a
-    Python worker's the one below its indented trace."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
+    Python worker's the one below its indented trace. Storable: it may quote what is in a row."""
+    lines = [line for line in storable(str(error)).splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
         lines = [lines[1].removeprefix(": ")]
     elif any(line.startswith("Traceback (most recent") for line in lines):

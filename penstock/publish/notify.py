@@ -16,6 +16,7 @@ from penstock.publish.live import LiveTable, Move, NoSuchVersion, Stretch
 from penstock.publish.outbox import Outbox, notice_id
 from penstock.publish.positions import Position
 from penstock.publish.values import plain
+from penstock.storable import as_json, storable
 
 if TYPE_CHECKING:
     from penstock.settings import Settings
@@ -164,15 +165,10 @@ class NotifyWork:
             "id": notice_id(name, table, json.dumps(keys), recipient),
             "notification": name,
             "table_name": table,
-            "key": json.dumps({k: storable(v) for k, v in keys.items()}),
+            "key": as_json(keys),
             "recipient": storable(recipient or ""),
             "every": self.published.every,
         }
-
-
-def storable(value: Any) -> Any:
-    """Text as Postgres can keep it: it has no place for the character zero."""
-    return value.replace("\0", "\N{REPLACEMENT CHARACTER}") if isinstance(value, str) else value
 
 
 def _named(text: str) -> list[str]:

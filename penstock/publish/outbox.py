@@ -222,23 +222,26 @@ class Outbox(Database):
             )
         return 1
 
-    def due(self, default: str) -> list[Letter]:
+    def due(self, default: str, *, mail: bool = True) -> list[Letter]:
         """Letters to send now, oldest first; none that an earlier one to the same person waits for.
 
         Addresses are those of now, not of when the letter was made: mending one helps.
 
         Args:
             default: the address of those who chose none.
+            mail: those that go by mail, too.
         """
         rows = self.run(
             "select l.letter_id, l.recipient, coalesce(r.address, :default), l.subject, l.body, "
             "l.notices, l.attempts from letter l left join recipient r on r.name = l.recipient "
-            "where l.sent_at is null and l.next_try <= now() and not exists "
+            "where l.sent_at is null and l.next_try <= now() and (cast(:mail as boolean) "
+            "or not starts_with(coalesce(r.address, :default), 'smtp:')) and not exists "
             "(select 1 from letter e where e.recipient = l.recipient and e.sent_at is null "
             "and e.next_try > now() and (e.made_at, e.letter_id) < (l.made_at, l.letter_id)) "
             "order by l.made_at, l.letter_id limit :most",
             most=_MOST_LETTERS,
             default=default,
+            mail=mail,
         )
         return [Letter(*row) for row in rows]
 

@@ -78,20 +78,34 @@ class Sender:
         """Send what is due; returns how many letters were taken.
 
         A mail server that is not there is asked once, not for every letter, each of which would
-        wait for it.
+        wait for it. The mails stay due and are passed over: enough of them would hide the others.
 
         Args:
             stopping: no other letter is begun once it is set: a successor may be sending them.
         """
         default = self._settings.notify.default
         self._outbox.make_letters(default)
-        taken, unreachable = 0, False
-        waiting: set[str] = set()  # whose letter failed: a correction must not come before it
-        for letter in self._outbox.due(default):
-            if stopping is not None and stopping.is_set():
-                break
-            if unreachable and letter.address.startswith("smtp:"):
-                waiting.add(letter.recipient)
+        stopping = stopping or threading.Event()
+        waiting: set[str] = set()
+        taken: list[str] = []
+        try:
+            self._send_all(self._outbox.due(default), waiting, taken, stopping)
+        except _NoMailServer:
+            self._send_all(self._outbox.due(default, mail=False), waiting, taken, stopping)
+        return len(taken)
+
+    def _send_all(
+        self, letters: list[Letter], waiting: set[str], taken: list[str], stopping: threading.Event
+    ) -> None:
+        """Send letters, each noted as sent or as failed.
+
+        Args:
+            waiting: whose letter failed: a correction must not come before what it corrects.
+            taken: the letters that were sent, noted here.
+        """
+        for letter in letters:
+            if stopping.is_set():
+                return
             if letter.recipient in waiting:
                 continue
             try:
@@ -101,11 +115,11 @@ class Sender:
                 log.warning("letter %s to %s: %s", letter.id, letter.recipient, told)
                 self._outbox.failed(letter, told)
                 waiting.add(letter.recipient)
-                unreachable = unreachable or isinstance(error, _NoMailServer)
+                if isinstance(error, _NoMailServer):
+                    raise
                 continue
             self._outbox.sent(letter)
-            taken += 1
-        return taken
+            taken.append(letter.id)
 
     def _send(self, letter: Letter) -> None:
         scheme, _, rest = checked_address(letter.address).partition(":")

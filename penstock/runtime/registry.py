@@ -12,6 +12,7 @@ from typing import Any
 from penstock.database import Database
 from penstock.runtime.beats import Heartbeat, together
 from penstock.settings import Settings
+from penstock.storable import as_json
 
 __all__ = ["Heartbeat", "Registry", "Revision", "State", "Task"]
 
@@ -262,7 +263,7 @@ class Registry(Database):
             supervisor=supervisor,
             state=state,
             pid=pid,
-            streams=json.dumps(streams),
+            streams=as_json(streams),
         )
         self.run("delete from heartbeat where beat_at < clock_timestamp() - interval '1 day'")
 
@@ -336,7 +337,7 @@ class Registry(Database):
         rows = self.run(
             "update task set state = 'failed', result = cast(:result as jsonb), done_at = now() "
             "where id = :task and state = 'asked' and taken_at is null returning id",
-            result=json.dumps({"error": reason}),
+            result=as_json({"error": reason}),
             task=task,
         )
         return bool(rows)
@@ -346,6 +347,6 @@ class Registry(Database):
             "update task set state = :state, result = cast(:result as jsonb), done_at = now() "
             "where id = :task and state = 'asked'",
             state="failed" if failed else "done",
-            result=json.dumps(result, default=str),
+            result=as_json(result),
             task=task,
         )

@@ -52,9 +52,14 @@ def latest(column: pa.ChunkedArray) -> int | None:
 
 
 def parse_stamp(told: Any) -> int | None:
-    """From a log's statistics: text, or a moment as delta-rs gives it."""
-    if told is None:
-        return None
+    """From a log's statistics: text, or a moment as delta-rs gives it.
+
+    Returns:
+        None: no bound is known, for there is none or it is no time that can be read.
+    """
     if isinstance(told, str):
-        told = dt.datetime.fromisoformat(told.replace("Z", "+00:00"))
-    return to_micros(told)
+        try:
+            told = dt.datetime.fromisoformat(told.replace("Z", "+00:00"))
+        except ValueError:
+            return None
+    return None if told is None else to_micros(told)

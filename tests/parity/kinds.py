@@ -93,6 +93,19 @@ def both(events, others):
     return sides.groupBy("k", "side").agg(F.sum("v").alias("total"))
 
 
+@table(
+    "gold.sliding_rekeyed",
+    inputs={"events": "silver.events"},
+    kind=sliding("5 seconds", by=("k",), on="t", updates=True, **_TIMES),
+    keys=("k", "window_end"),
+)
+def rekeyed(events):
+    """Keys that come out as others: as one there is none of, and as one there is."""
+    named = F.when(F.col("k") == "c", "C").when(F.col("k") == "b", "a").otherwise(F.col("k"))
+    known = events.where("v != 3").withColumn("k", named)
+    return known.groupBy("k", "window_start", "window_end").agg(F.sum("v").alias("total"))
+
+
 by_sql = sql_table(
     "gold.by_sql",
     inputs={"events": "silver.events"},
@@ -268,6 +281,8 @@ CASES: dict[str, Case] = {
         ),
         changing=True,
     ),
+    "sliding_rekeyed": Case(rekeyed),
+    "sliding_rekeyed_changing": Case(rekeyed, changing=True),
     "session": Case(_window("gold.sessions", session("3 seconds", by=("k",), on="t", **_TIMES))),
     "join_left": Case(_joined("gold.left_join", "left"), _TWO),
     "join_newest": Case(newest_before, _TWO, changing=True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import duckdb
 import pytest
 
 from penstock.runtime.delta.store import Store
@@ -89,3 +90,39 @@ def test_a_damaged_copy_is_made_again(spark, tmp_path, name):
     for source in case.schemas:
         kit.feed([make(dice, 100 + i, source) for i in range(12)], source)
     check(kit)
+
+
+@pytest.mark.parametrize("block", [1, 2, 3])
+@pytest.mark.parametrize("name", ["group", "latest", "enrich"])
+def test_damage_that_shows_while_a_copy_is_brought_up(spark, tmp_path, name, block):
+    """It can be opened; what is broken shows when it is asked."""
+    case, dice = CASES[name], random.Random(f"{name} brought up")
+    changing = list(case.schemas) if case.changing else ()
+    kit = Kit(spark, tmp_path, case.table, case.schemas, changing=changing)
+    make = case.make or event
+    before: bytes | None = None
+    for number in (0, 100):
+        for source in reversed(case.schemas):
+            kit.feed([make(dice, number + i, source) for i in range(12)], source)
+        kit.follower.close()
+        (copy,) = (tmp_path / "scratch").rglob("*.duckdb")
+        before = before or copy.read_bytes()
+        kit.restart()
+    kit.follower.close()
+    copy.write_bytes(damaged(before, block))
+    kit.restart()
+    try:
+        kit.feed([make(dice, 200 + i, source) for i in range(12)], source)
+    except duckdb.Error:  # rows that nothing had to look at before; the worker does the same
+        kit.lose_copies()
+    for source in case.schemas:
+        kit.feed([make(dice, 300 + i, source) for i in range(12)], source)
+    check(kit)
+
+
+def damaged(database: bytes, which: int) -> bytes:
+    """DuckDB's file with the checksum of one of its blocks wrong."""
+    blocks = range(3 * 4096, len(database), 1 << 18)
+    broken = bytearray(database)
+    broken[blocks[which] + 8] ^= 0xFF
+    return bytes(broken)

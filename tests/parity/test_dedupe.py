@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 
+import duckdb
 import pytest
 
 from penstock.model import Contract, Dedupe, EventTime, Range, Rows, Totals, stream, table
 from penstock.model.formats import Json
+from penstock.runtime.delta.store import Store
 from penstock.runtime.mend.replay import expire, replay
 from penstock.testing import Kit
 
@@ -65,6 +67,24 @@ def test_exactly_the_horizon_is_a_duplicate_and_a_tick_more_is_not(spark, tmp_pa
     assert kit.rows() == kit.batch_rows()
     assert kit.outcomes() == {"counted": 2, "duplicate": 2}
     assert not any(kit.balance().values())
+
+
+def test_a_memory_whose_damage_shows_at_the_start_is_made_again(spark, tmp_path, monkeypatch):
+    kit = Kit(spark, tmp_path, orders, stream=ORDERS)
+    kit.feed([row("a", 1)], at=NOON)
+    read, broken = Store.position, iter([True])
+
+    def position(self: Store, source: str) -> int:
+        if self._path.name == "seen.duckdb" and next(broken, False):
+            raise duckdb.Error("Corrupt database file")
+        return read(self, source)
+
+    monkeypatch.setattr(Store, "position", position)
+    kit.restart()
+    assert not next(broken, False)
+    kit.feed([row("a", 2), row("b", 3)], at=NOON + TICK)
+    assert sizes(kit) == [1, 3]
+    assert kit.rows() == kit.batch_rows()
 
 
 def test_within_a_batch_the_first_counts_and_bad_rows_are_nobodys_first(spark, tmp_path):

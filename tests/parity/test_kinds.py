@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.testing import Kit
 from tests.oracles.plans import lives
 from tests.parity.kinds import CASES
 from tests.parity.law import check, live, walk_edges
@@ -28,3 +29,9 @@ def test_a_correction_of_what_only_grows(spark, tmp_path, name, seed):
 @pytest.mark.parametrize("name", ["offset", "updates", "sliding", "session", "join_left"])
 def test_on_every_edge(spark, tmp_path, name):
     walk_edges(spark, tmp_path, CASES[name])
+
+
+@pytest.mark.parametrize(("name", "alone"), [("sliding_updates", True), ("sliding_rekeyed", False)])
+def test_keys_that_moved_are_computed_alone_where_they_stay_the_same(spark, tmp_path, name, alone):
+    case = CASES[name]
+    assert Kit(spark, tmp_path, case.table, case.schemas).follower.keyed is alone

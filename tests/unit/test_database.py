@@ -64,7 +64,7 @@ def test_a_server_that_is_away_is_not_running(server, error):
 class Open:
     """A connection on which a statement fails."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         self.error = error
         self.closed = False
 
@@ -96,5 +96,28 @@ def test_a_value_that_is_missing_is_our_mistake(server):
 def test_a_connection_that_broke_is_let_go(server, error):
     there = Open(error)
     with pytest.raises(NotRunning, match="went away"):
+        Database(server(there), "penstock", "the book").run("select 1")
+    assert there.closed
+
+
+@pytest.mark.parametrize(
+    "error", [UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates"), KeyboardInterrupt()]
+)
+def test_a_connection_with_an_answer_nobody_read_is_let_go(server, error):
+    """What it says next would be taken for the answer to another question."""
+    there = Open(error)
+    database = Database(server(there), "penstock", "the book")
+    with pytest.raises(type(error)):
+        database.run("select :x", x="\ud800")
+    assert there.closed
+
+
+def test_one_interrupted_while_it_undoes_is_let_go(server):
+    class Undoing(Open):
+        def run(self, sql: str, **values: Any) -> Any:
+            raise KeyboardInterrupt if sql == "rollback" else self.error
+
+    there = Undoing(complaint("22P02", "no number"))
+    with pytest.raises(KeyboardInterrupt):
         Database(server(there), "penstock", "the book").run("select 1")
     assert there.closed

@@ -152,8 +152,7 @@ def _statistics(metadata: pq.FileMetaData) -> dict[str, Any]:
         bounded = [part for part in parts if part.has_min_max]
         if len(bounded) != len(parts):
             continue
-        low = _json_value(min(part.min for part in bounded), up=False)
-        high = _json_value(max(part.max for part in bounded), up=True)
+        low, high = _bound(bounded, up=False), _bound(bounded, up=True)
         if low is not None and high is not None:
             lows[name], highs[name] = low, high
     return {
@@ -178,6 +177,15 @@ def _column_statistics(metadata: pq.FileMetaData) -> Iterator[tuple[str, list[An
             yield name, parts
 
 
+def _bound(parts: list[Any], *, up: bool) -> Any:
+    """The lowest or highest value of a column, as the log tells it; None: nothing is told."""
+    try:
+        found = max(part.max for part in parts) if up else min(part.min for part in parts)
+        return _json_value(found, up=up)
+    except OverflowError:  # a time outside the years 1 to 9999: the file is, and may hold anything
+        return None
+
+
 def _json_value(value: Any, *, up: bool) -> Any:
     """As Delta writes it; None where a bound is not worth or not safe to write."""
     if isinstance(value, bool) or value is None:
@@ -193,7 +201,7 @@ def _json_value(value: Any, *, up: bool) -> Any:
         stamp -= dt.timedelta(microseconds=odd)
         if up and odd:
             stamp += dt.timedelta(milliseconds=1)
-        return stamp.strftime("%Y-%m-%dT%H:%M:%S.") + f"{stamp.microsecond // 1000:03d}Z"
+        return stamp.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
     if isinstance(value, dt.date):
         return value.isoformat()
     return None

@@ -3,7 +3,8 @@
 Purpose: opening a table costs its whole log and all of its files, some 100 ms after an hour of
 small commits; whoever has to look at every batch cannot afford that. How it works: the log is read
 once, and from then on the few actions of each commit. What it does not do: go back. A reader that
-asks for an older version, or for one whose commits are gone, makes it read all anew.
+asks for an older version, for one whose commits are gone or for a far newer one makes it read all
+anew.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from penstock.runtime.times import parse_stamp
 __all__ = ["Listing"]
 
 _Bounds = tuple[int | None, int | None]  # microseconds; None: not known
+
+
+_MOST_COMMITS = 200  # read one by one; the log has a checkpoint every hundred
 
 
 class Listing:
@@ -42,7 +46,8 @@ class Listing:
         ]
 
     def _go_to(self, version: int) -> None:
-        if self._version < 0 or version < self._version:
+        known = self._version <= version <= self._version + _MOST_COMMITS
+        if self._version < 0 or not known:
             self._read(version)
         try:
             while self._version < version:

@@ -9,7 +9,8 @@ again, and a store that is gone or damaged is filled anew.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
@@ -43,14 +44,32 @@ class Store:
             "memory_limit": "512MB",
         }
         duck = duckdb.connect(str(self._path), config=config)
-        duck.execute("SET TimeZone = 'UTC'")
-        duck.execute(
-            f"create table if not exists {_POSITIONS} (input text primary key, reached bigint)"
-        )
-        for name, schema in self._bags.items():
-            empty = schema.empty_table()  # noqa: F841 - DuckDB finds it by its name
-            duck.execute(f"create table if not exists {quoted(name)} as from empty")
+        try:
+            duck.execute("SET TimeZone = 'UTC'")
+            duck.execute(
+                f"create table if not exists {_POSITIONS} (input text primary key, reached bigint)"
+            )
+            for name, schema in self._bags.items():
+                empty = schema.empty_table()  # noqa: F841 - DuckDB finds it by its name
+                duck.execute(f"create table if not exists {quoted(name)} as from empty")
+        except duckdb.Error:
+            duck.close()  # else whoever opens the path again is given this one
+            raise
         return duck
+
+    def bring_up(self, fill: Callable[[], None]) -> None:
+        """Let it hold what its table has taken in.
+
+        Args:
+            fill: adds what it lacks. Damage that shows meanwhile would show at every start: then
+                everything is thrown away and added again.
+        """
+        try:
+            fill()
+        except duckdb.Error as error:
+            log.warning("%s cannot be brought up (%s): filling it again", self._path, error)
+            self.clear()
+            fill()
 
     def _throw_away(self) -> None:
         for path in (self._path, Path(f"{self._path}.wal")):
@@ -58,7 +77,8 @@ class Store:
 
     def clear(self) -> None:
         """Forget everything."""
-        self.close()
+        with suppress(duckdb.Error):  # too damaged to be closed: it goes all the same
+            self.close()
         self._throw_away()
         self._duck = self._open()
 

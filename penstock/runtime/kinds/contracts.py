@@ -191,8 +191,12 @@ class DedupeMapper(ContractMapper):
         self._source = source
         self.position = position
         self.seen = seen or SeenKeys(scratch / "seen.duckdb", definition.dedupe, typed)
-        if seen is None and self.seen.store.position("bronze") != position:
-            self._fill(source, position)
+        if seen is None:
+            self.seen.store.bring_up(self._catch_up_store)
+
+    def _catch_up_store(self) -> None:
+        if self.seen.store.position("bronze") != self.position:
+            self._fill(self._source, self.position)
 
     def _fill(self, source: Source, position: int) -> None:
         """Remember again what was taken in within the horizon."""

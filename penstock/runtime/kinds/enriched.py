@@ -58,7 +58,7 @@ class EnrichFollower(Follower):
         )
         dimensions = {a: i.source.schema for a, i in self.dimensions.items()}
         self.store = Store(context.scratch / "dimensions.duckdb", dimensions)
-        self._catch_up_store()
+        self.store.bring_up(self._catch_up_store)
 
     def stores(self) -> list[Store]:
         return [self.store]

@@ -41,7 +41,7 @@ class GroupFollower(Follower):
         )
         schemas = {argument: i.source.schema for argument, i in self.inputs.items()}
         self.store = Store(context.scratch / "rows.duckdb", schemas)
-        self._catch_up_store()
+        self.store.bring_up(self._catch_up_store)
 
     def stores(self) -> list[Store]:
         return [self.store]

@@ -61,7 +61,7 @@ class KeyedFollower(Follower):
         )
         held = _summed(mapped, self.kind.by) if isinstance(self.kind, Totals) else mapped
         self.store = Store(context.scratch / "rows.duckdb", {_ROWS: held, _CUTS: mapped})
-        self._catch_up_store()
+        self.store.bring_up(self._catch_up_store)
 
     # --- the store ------------------------------------------------------------------------
     def stores(self) -> list[Store]:

@@ -33,6 +33,7 @@ from penstock.runtime.fates.quarantine import sound
 from penstock.runtime.kinds.follow import Follower, Input, TableContext
 from penstock.runtime.kinds.geometry import geometry_of, times_of
 from penstock.runtime.kinds.mapping import Calculation
+from penstock.runtime.kinds.passed import passes_on
 from penstock.runtime.times import NEVER, latest, micros_of, moment, stamp
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class TimedFollower(Follower):
         self.bare = _without_flag(self.writer.schema) if self.kind.updates else self.writer.schema
         schemas = {a: i.source.schema for a, i in self.inputs.items()}
         self.calculation = Calculation(context.session, schemas, self._slice, self.bare, self.name)
+        self.keyed = self.kind.updates and bool(self.geometry.by) and self._keeps_keys()
         self.upserts: Spans | None = None
         if self.kind.updates or self.kind.us("updatable_for") or self._changing:
             self.upserts = self.spans()
@@ -228,7 +230,7 @@ class TimedFollower(Follower):
             self.commit(write_arrow(rows, self.writer.path), Change(rows), info={"rows_in": count})
         else:
             old = self.upserts.rows_between(max(start, -_FAR), min(end, _FAR))
-            if self.kind.updates and self.geometry.by:
+            if self.keyed:
                 rows = self._again(old, touched, moved, sealed)
             else:
                 rows = self._computed(start, end, sealed)
@@ -245,6 +247,16 @@ class TimedFollower(Follower):
                 self.open_rows[argument] = kept
 
     # --- computing ------------------------------------------------------------------------
+    def _keeps_keys(self) -> bool:
+        """Whether a row touches results of its own key alone: the key comes out as it went in."""
+        session = self.context.session
+        empty = {
+            a: session.createDataFrame(i.source.schema.empty_table())
+            for a, i in self.inputs.items()
+        }
+        given = self.geometry.rows(empty, None)
+        return passes_on(self.context.definition, given, self.geometry.by)
+
     def _again(self, old: pa.Table, touched: int, moved: pa.Table, sealed: int) -> pa.Table:
         """What stands in the place of results: those of keys that moved computed, others as known.
 

@@ -62,6 +62,7 @@ class Streams:
         self.shares = shares
         self.workers: dict[str, Worker] = {}
         self.broken: dict[str, str] = {}
+        self.closed = False  # the slot is over; what is held next is held for another
         self._on_lease_lost = on_lease_lost
         self._schemas = SchemaRegistry(settings.registry_url)
         self._catalogs: dict[str, Catalog] = {}
@@ -217,7 +218,12 @@ class Streams:
 
     # --- tables that come and go ------------------------------------------------------------
     def token_of(self, table: str) -> int:
-        """What a table is written under; only while it is held."""
+        """What a table is written under; only while it is held, and in this slot.
+
+        Whoever is still at work afterwards must not go on under what the next slot is given.
+        """
+        if self.closed:
+            raise PenstockError(f"{table} was written in a slot that is over.")
         try:
             return self.shares.held[table]
         except KeyError:
@@ -254,6 +260,7 @@ class Streams:
             group.join()
         for worker in self.workers.values():
             worker.join()
+        self.closed = True  # not before: what was in hand was finished
         self.workers.clear()
         self._leaving.clear()
 

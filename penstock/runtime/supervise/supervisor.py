@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.errors import LeaseLost, NotRunning, PenstockError, ServiceFailed
 from penstock.runtime.declared.analysis import Analysed
@@ -152,26 +152,34 @@ class Supervisor:
             self._leave()
 
     def _round(self, streams: Streams) -> None:
+        """One look, and a sign of life whatever failed in it: all that runs would be unseen."""
         try:
             if not self.shares.renew():
                 log.warning("the slot, or a table, is somebody else's now")
                 self._lost.set()
                 return
-            streams.converge(
-                self._settled(streams),
-                self.registry.wishes(),
-                self.staging.candidates(),
-                self.staging.holds(),
-            )
-            for table, reason in streams.breaches().items():
-                self.staging.hold(table, reason, Hold.GUARD)
-            streams.errands.hand_out(self.registry.tasks(), self.registry.take)
-            self._tell_answers(streams.errands)
+            try:
+                self._look(streams)
+            except NotRunning:
+                raise  # nobody there to be told of us
+            except Exception as error:
+                _noted(error)
             self._beat("running")
-        except PenstockError as error:
-            log.warning("%s", error)
-        except Exception:
-            log.exception("a round failed; the next one tries again")
+        except Exception as error:
+            _noted(error)
+
+    def _look(self, streams: Streams) -> None:
+        """Bring what runs to what should, and carry what was asked and what came of it."""
+        streams.converge(
+            self._settled(streams),
+            self.registry.wishes(),
+            self.staging.candidates(),
+            self.staging.holds(),
+        )
+        for table, reason in streams.breaches().items():
+            self.staging.hold(table, reason, Hold.GUARD)
+        streams.errands.hand_out(self.registry.tasks(), self.registry.take)
+        self._tell_answers(streams.errands)
 
     def _settled(self, streams: Streams) -> list[Revision]:
         """Give up what is not ours any more, take what is and is free; the revisions to run."""
@@ -204,14 +212,24 @@ class Supervisor:
     def _tell_answers(self, errands: Errands) -> None:
         found = errands.answers()
         while found:
-            task, result, failed = found[0]
             try:
-                self.registry.finish(task, result, failed=failed)
+                self._tell(*found[0])
             except BaseException:
                 for answer in found:  # what was done must not be done again
                     errands.keep(answer)
                 raise
             found.pop(0)
+
+    def _tell(self, task: int, result: dict[str, Any], failed: bool) -> None:
+        try:
+            self.registry.finish(task, result, failed=failed)
+        except PenstockError:
+            raise  # told later
+        except Exception:  # refused as it is: it would be the next time, and hold up the others
+            log.exception("the answer to task %d could not be kept", task)
+            became = "it failed" if failed else "it was carried out"
+            told = f"{became}, but its answer could not be kept: see logs/supervisor.log."
+            self.registry.finish(task, {"error": told}, failed=True)
 
     def _tell_the_rest(self, errands: Errands) -> None:
         """What came of tasks while the streams stopped; not of those a successor may be at."""
@@ -242,3 +260,10 @@ class Supervisor:
         if self._slots is not None:
             status = self._slots.marked(status)
         self.registry.beat(self.holder, state, os.getpid(), status)
+
+
+def _noted(error: Exception) -> None:
+    if isinstance(error, PenstockError):
+        log.warning("%s", error)
+    else:
+        log.error("a round failed; the next one tries again", exc_info=error)

@@ -34,7 +34,7 @@ class RunningWorld:
 
     def answers_for(self, table: str) -> bool:
         """Whether a table is this supervisor's to clean up."""
-        return self._streams.shares.answers_for(table)
+        return not self._streams.closed and self._streams.shares.answers_for(table)
 
     def revision(self, table: str, revision: str) -> Revision:
         try:
@@ -108,12 +108,14 @@ class RunningWorld:
         self._streams.wake(stream)
 
     def restart(self, table: str, revision: str) -> None:
-        """Let a worker that is parked be made anew, and those who read what it writes."""
+        """Let a worker that is parked be made anew, and those who could not open what it writes.
+
+        One that runs goes on: told to leave, it would not stay parked if it ever has to.
+        """
         own = f"{table}@{revision}"
-        self._streams.leave(own)
-        for name in self._streams.readers(own):
-            reader = self._streams.workers.get(name)
-            if reader is not None and reader.state == "parked":  # it could not open its input
+        for name in (own, *self._streams.readers(own)):
+            worker = self._streams.workers.get(name)
+            if worker is not None and worker.state == "parked":
                 self._streams.leave(name)
 
     def forget(self, table: str, revision: str) -> None:

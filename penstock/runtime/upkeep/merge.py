@@ -153,8 +153,8 @@ class Merger:
             return False
         if self._closed is None:
             return True
-        high = json.loads(add["stats"])["maxValues"].get(self._closed.column)
-        return high is not None and (parse_stamp(high) or 0) < self._closed.before
+        high = parse_stamp(json.loads(add["stats"])["maxValues"].get(self._closed.column))
+        return high is not None and high < self._closed.before
 
     def _units(self) -> Iterator[_Unit]:
         """In the order of their commits; files whose commit nobody knows stand alone."""

@@ -308,6 +308,22 @@ def test_a_mail_server_that_is_away_is_waited_for(here, sales, outbox, smtp):
     assert len(smtp.mails) == 1
 
 
+def test_mails_nobody_takes_hold_up_no_file(here, sales, outbox):
+    """More of them than are looked at together, and older."""
+    nobody = replace(here.notify, default="smtp:all@example.com", smtp="127.0.0.1:1")
+    away = replace(here, notify=nobody)
+    sales.set(**{f"s{n}": (f"reader {n}", n) for n in range(60)})
+    step(away)
+    outbox.prefer("ben", "file", None)
+    sales.set(late=("ben", 7))
+    step(away)
+    (file,) = (here.home / "notifications" / "ben").iterdir()
+    assert "late: 7 $ by ben" in file.read_text()
+    letters = outbox.letters(100)
+    assert [one["recipient"] for one in letters if one["sent_at"]] == ["ben"]
+    assert sum(one["attempts"] for one in letters) < 10, "a mail for each look, not for each mail"
+
+
 def test_a_correction_never_comes_before_what_it_corrects(here, sales, outbox, hook):
     outbox.prefer("alice", f"webhook:{hook.address}", "immediately")
     hook.status = 503

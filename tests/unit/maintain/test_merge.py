@@ -136,6 +136,18 @@ def test_only_closed_intervals_are_merged(tmp_path):
     assert told["maxValues"]["window_start"] == "2026-01-01T00:11:00.000Z"
 
 
+def test_a_file_whose_bounds_cannot_be_read_may_be_of_an_open_interval(tmp_path):
+    stamped = pa.schema([("window_start", pa.timestamp("us", tz="UTC"))])
+    writer = Upkept(tmp_path)._writer("gold.timed", 1, stamped)
+    one = pa.table({"window_start": [dt.datetime(999, 1, 1, tzinfo=dt.UTC)]}, schema=stamped)
+    for _ in range(6):
+        (action,) = write_arrow(one, writer.path)
+        action["add"]["stats"] = action["add"]["stats"].replace("0999-", "999-")
+        writer.commit([action], {})
+    merger = Merger(writer.path, full=1 << 20, min_age=0, closed=Closed("window_start", 1 << 50))
+    assert list(merger.merges(1 << 30)) == []
+
+
 def test_a_byte_is_written_again_only_into_something_much_bigger(world, monkeypatch):
     """A long life of random sizes: how often each byte was written stays within the bound."""
     dice = random.Random(7)

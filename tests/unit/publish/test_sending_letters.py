@@ -24,6 +24,8 @@ from tests.live import wait_for
 class Box:
     """An outbox with these letters, which remembers what became of them."""
 
+    most = 50
+
     def __init__(self, *letters: Letter) -> None:
         self.letters = list(letters)
         self.taken: list[str] = []
@@ -35,8 +37,10 @@ class Box:
             raise self.broken
         return 0
 
-    def due(self, default: str) -> list[Letter]:
-        return [one for one in self.letters if one.id not in self.taken]
+    def due(self, default: str, *, mail: bool = True) -> list[Letter]:
+        waiting = [one for one in self.letters if one.id not in self.taken]
+        known = [one for one in waiting if mail or not one.address.startswith("smtp:")]
+        return known[: self.most]
 
     def sent(self, letter: Letter) -> None:
         self.taken.append(letter.id)
@@ -254,6 +258,28 @@ def test_a_mail_server_that_is_not_there_is_asked_once(settings, sender_of, hook
     assert "mail.example.com:25 does not answer: [Errno 111]" in box.errors["0"]
     sender.once()
     assert len(asked) == 2, "the next look asks again"
+
+
+def test_mails_that_wait_for_their_server_hold_up_nothing_else(settings, sender_of, hook):
+    """However many they are: they fill what is looked at once, and those made later go."""
+    mails = [letter(str(n), "smtp:x@example.com", to=f"reader {n}") for n in range(9)]
+    box = Box(*mails, letter("w", f"webhook:{hook.address}"))
+    box.most = 3
+    sender = sender_of(box, replace(settings, notify=NotifySettings(smtp="127.0.0.1:1")))
+    assert sender.once() == 1
+    assert box.taken == ["w"]
+    assert list(box.errors) == ["0"], "those that were not tried do not wait longer"
+
+
+def test_nobody_whose_letter_failed_gets_a_later_one_in_the_second_look(settings, sender_of, hook):
+    away = letter("2", "smtp:x@example.com", to="ben")
+    box = Box(
+        letter("1", "webhook:http://127.0.0.1:1/", "ann"),
+        away,
+        letter("3", f"webhook:{hook.address}", "ann"),
+    )
+    sender_of(box, replace(settings, notify=NotifySettings(smtp="127.0.0.1:1"))).once()
+    assert box.taken == []
 
 
 def test_who_is_told_to_stop_begins_no_other_letter(sender_of, hook, monkeypatch):

@@ -16,6 +16,8 @@ from penstock.errors import in_a_line
         ("\n  A worker.\nTraceback (most recent call last):\n  File x\nBoom: no\nmore", "Boom: no"),
         ("", "ValueError"),
         ("x" * 900, "x" * 500),
+        ("cannot cast 'a\0b'\nat line 3", "cannot cast 'a\ufffdb'"),
+        ("half of \ud83d only", "half of \ufffd only"),
     ],
 )  # fmt: skip
 def test_the_line_that_tells(text, line):

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.runtime.delta.files import write_arrow
 from penstock.runtime.delta.listing import Listing
-from penstock.runtime.delta.log import DeltaLog
+from penstock.runtime.delta.log import DeltaLog, read_commit
 from penstock.runtime.delta.source import adds_at
 from penstock.runtime.times import STAMP, moment, to_micros
 
@@ -86,3 +86,20 @@ def test_commits_that_are_gone_make_it_read_anew(log):
     log.snapshot().create_checkpoint()
     (log.path / "_delta_log" / f"{version - 1:020d}.json").unlink()
     assert len(listing.between(version, None, None)) == 3
+
+
+def test_one_that_was_not_looked_at_for_long_reads_the_log_and_not_each_commit(log, monkeypatch):
+    monkeypatch.setattr("penstock.runtime.delta.listing._MOST_COMMITS", 5)
+    commits = []
+    monkeypatch.setattr(
+        "penstock.runtime.delta.listing.read_commit",
+        lambda path, version: commits.append(version) or read_commit(path, version),
+    )
+    listing = Listing(log.path, "at")
+    listing.between(log.version, None, None)
+    for behind, read in ((5, 5), (6, 0), (1, 1)):
+        commits.clear()
+        for second in range(behind):
+            version = log.commit(write(log, second), {}, {})
+        assert by_listing(listing, version, None, None) == by_log(log, version, None, None)
+        assert len(commits) == read
