@@ -106,6 +106,18 @@ def rekeyed(events):
     return known.groupBy("k", "window_start", "window_end").agg(F.sum("v").alias("total"))
 
 
+@table(
+    "gold.session_rekeyed",
+    inputs={"events": "silver.events"},
+    kind=session("3 seconds", by=("k",), on="t", **_TIMES),
+    keys=("k", "window_start"),
+)
+def renamed(events):
+    """Sessions under names that no row of the input has."""
+    named = events.withColumn("k", F.upper("k"))
+    return named.groupBy("k", "window_start", "window_end").agg(F.sum("v").alias("total"))
+
+
 by_sql = sql_table(
     "gold.by_sql",
     inputs={"events": "silver.events"},
@@ -284,6 +296,8 @@ CASES: dict[str, Case] = {
     "sliding_rekeyed": Case(rekeyed),
     "sliding_rekeyed_changing": Case(rekeyed, changing=True),
     "session": Case(_window("gold.sessions", session("3 seconds", by=("k",), on="t", **_TIMES))),
+    "session_rekeyed": Case(renamed),
+    "session_rekeyed_changing": Case(renamed, changing=True),
     "join_left": Case(_joined("gold.left_join", "left"), _TWO),
     "join_newest": Case(newest_before, _TWO, changing=True),
     "join_inner": Case(_joined("gold.inner_join", "inner"), _TWO, changing=True),

@@ -7,9 +7,10 @@ from typing import cast
 
 import pyarrow as pa
 
+from penstock.errors import TransformError
 from penstock.model.kinds import Group
 from penstock.runtime.delta.change import Change
-from penstock.runtime.delta.relate import distinct, minus
+from penstock.runtime.delta.relate import distinct, matching, minus
 from penstock.runtime.delta.source import Batch, is_kept, new_batches, rows_at
 from penstock.runtime.delta.store import Store
 from penstock.runtime.delta.upsert import Buckets
@@ -83,6 +84,7 @@ class GroupFollower(Follower):
         self.tally.add(given.name, Outcome.QUARANTINED, known - went)
         touched = distinct(pa.concat_tables([added, gone]), self.kind.by)
         new, bad = self._computed(given, touched)
+        self._require_kept(new, touched)
         self.set_apart(given, bad)
         self.tally.add(given.name, Outcome.COUNTED, added.num_rows - gone.num_rows - bad.num_rows)
         old = self.upserts.rows_of(touched)
@@ -90,6 +92,17 @@ class GroupFollower(Follower):
         actions = self.upserts.rewrite(net)
         self.commit(actions, net, {given.name: batch.to}, {"rows_in": batch.count})
         self.store.commit({given.name: batch.to})
+
+    def _require_kept(self, new: pa.Table, touched: pa.Table) -> None:
+        """A result under another group's name would never be found again, nor taken away."""
+        strange = matching(new, touched, within=False)
+        if strange.num_rows:
+            by = list(self.kind.by)
+            raise TransformError(
+                f"{self.name}: its transform makes {strange.select(by).slice(0, 1).to_pylist()[0]} "
+                f"of groups that are named otherwise. It has to keep the columns of by ({by}).",
+                remedy="Compute the group in a table below this one, or give it another name.",
+            )
 
     def touched_since(self, inputs: Mapping[str, int], version: int) -> pa.Table | None:
         by = list(self.kind.by)

@@ -28,6 +28,7 @@ from penstock.runtime.fates.quarantine import sound
 from penstock.runtime.kinds.folds import DUCKDB
 from penstock.runtime.kinds.follow import CATCH_UP_ROWS, Follower, Input, TableContext
 from penstock.runtime.kinds.mapping import Calculation
+from penstock.runtime.kinds.passed import passes_on
 from penstock.runtime.kinds.reconcile import count_in
 from penstock.runtime.kinds.timed import WATERMARK
 from penstock.runtime.kinds.windows import assign_sessions
@@ -56,6 +57,7 @@ class SessionFollower(Follower):
             self.writer.schema,
             self.name,
         )
+        self._keyed = self._keeps_keys()
         self.late = 0
         self._listed = late_lines.SCHEMA.empty_table()  # by the batch in hand
         self.open_rows = self._open_rows_again()
@@ -235,14 +237,18 @@ class SessionFollower(Follower):
     def _again(self, spans: Spans, late: pa.Table, oldest: int) -> Change:
         """What differs in the sessions of some keys from a moment on, from the input as it is."""
         assert self.watermark is not None  # noqa: S101
-        written = matching(spans.rows_between(None, None), late)
-        old = written.filter(pa.array(micros_of(written["window_end"]) > oldest))
-        mine = self._rows_since(late, old, oldest)
+        old = spans.rows_between(None, None)
+        if self._keyed:
+            old = matching(old, late)
+            old = old.filter(pa.array(micros_of(old["window_end"]) > oldest))
+            mine = self._rows_since(late, old, oldest)
+            others = matching(self.open_rows, late, within=False)
+        else:  # whose sessions are whose cannot be told from the results: all of them
+            mine = self._all_rows()
+            others = self.open_rows.slice(0, 0)
         ended, still_open = self._split(mine, self.watermark)
         new = self._computed(ended) if ended.num_rows else self.writer.schema.empty_table()
-        self.open_rows = pa.concat_tables(
-            [matching(self.open_rows, late, within=False), sound(still_open, self._condemned)]
-        )
+        self.open_rows = pa.concat_tables([others, sound(still_open, self._condemned)])
         return Change(minus(new, old), minus(old, new))
 
     def layout(self) -> Spans:
@@ -292,6 +298,18 @@ class SessionFollower(Follower):
                 where p._at >= b._t order by 1"""  # noqa: S608
         )
         return rows.take(kept.to_arrow_table()["_row"])
+
+    def _keeps_keys(self) -> bool:
+        """Whether a key's sessions are named by it: the transform passes it on as it is."""
+        empty = self.first.source.schema.empty_table()
+        given = assign_sessions(self.context.session.createDataFrame(empty), self.kind)
+        return passes_on(self.context.definition, given, self.kind.by)
+
+    def _all_rows(self) -> pa.Table:
+        given = self.first
+        rows = rows_between(given.source, self.positions[given.name], self.kind.on)
+        apart = pa.concat_tables([late_lines.lines(self.late_table, EXPIRED), self._listed])
+        return self._counted(rows, apart)
 
     def _counted_since(self, late: pa.Table, start: int, end: int | None) -> pa.Table:
         """Rows of the keys in ``[start, end)`` that count."""
