@@ -16,6 +16,7 @@ import shutil
 import signal
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -47,6 +48,8 @@ __all__ = ["Supervisor"]
 log = logging.getLogger("penstock.supervisor")
 
 BEAT_SECONDS = 1.0
+# How long rounds may fail, one after the other, before this is taken for no life.
+FAILING_FOR = 60.0
 
 
 class Supervisor:
@@ -61,6 +64,7 @@ class Supervisor:
         self.staging = Staging(self.registry)
         self._stopping = threading.Event()
         self._lost = threading.Event()
+        self._failing_since: float | None = None
         self._streams: Streams | None = None
         self._slots: SlotWatch | None = None
 
@@ -152,7 +156,11 @@ class Supervisor:
             self._leave()
 
     def _round(self, streams: Streams) -> None:
-        """One look, and a sign of life whatever failed in it: all that runs would be unseen."""
+        """One look, and a sign of life also if it failed: all that runs would be unseen.
+
+        Not if looks fail for long: nothing is started, stopped or answered then, and no sign of
+        life is what everybody looks for.
+        """
         try:
             if not self.shares.renew():
                 log.warning("the slot, or a table, is somebody else's now")
@@ -160,11 +168,14 @@ class Supervisor:
                 return
             try:
                 self._look(streams)
+                self._failing_since = None
             except NotRunning:
                 raise  # nobody there to be told of us
             except Exception as error:
                 _noted(error)
-            self._beat("running")
+                self._failing_since = self._failing_since or time.monotonic()
+            if self._failing_since is None or time.monotonic() - self._failing_since < FAILING_FOR:
+                self._beat("running")
         except Exception as error:
             _noted(error)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import types
 from typing import Any
 
@@ -107,6 +108,19 @@ def test_a_round_that_fails_is_a_sign_of_life_all_the_same(supervisor_of):
     book = Book()
     supervisor_of(book)._round(streams(Queue(), fails))
     assert book.beats == ["running"]
+
+
+def test_rounds_that_fail_for_long_are_no_life(supervisor_of, monkeypatch):
+    monkeypatch.setattr("penstock.runtime.supervise.supervisor.FAILING_FOR", 0.05)
+    book = Book()
+    made = supervisor_of(book)
+    made._round(streams(Queue(), fails))
+    time.sleep(0.1)
+    made._round(streams(Queue(), fails))
+    assert book.beats == ["running"]
+    made._round(streams(Queue()))
+    made._round(streams(Queue(), fails))
+    assert book.beats == ["running"] * 3
 
 
 def test_who_is_away_is_not_asked_a_second_time(supervisor_of):
