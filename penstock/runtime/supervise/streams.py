@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import DefinitionError, PenstockError
 from penstock.model.catalog import Catalog
-from penstock.model.definition import Table, waiting_time
+from penstock.model.definition import Table
 from penstock.model.names import TableName
 from penstock.model.stream import Stream
 from penstock.runtime.code.bundle import Bundle
@@ -28,10 +28,11 @@ from penstock.runtime.ingest.worker import IngestGroup
 from penstock.runtime.kinds.build import changes, follower
 from penstock.runtime.kinds.follow import Follower, Input, TableContext
 from penstock.runtime.kinds.history import adopt_history
-from penstock.runtime.registry import Revision, State
-from penstock.runtime.staging import Build, Candidate, How
+from penstock.runtime.registry import Revision
+from penstock.runtime.staging import Candidate
 from penstock.runtime.supervise.errands import Errands
 from penstock.runtime.supervise.holds import Holds
+from penstock.runtime.supervise.patience import AT_ONCE, LONGEST_HOLD, SELDOM, runs, waits
 from penstock.runtime.supervise.shares import Shares
 from penstock.runtime.supervise.turns import Turns, longest_wait
 from penstock.runtime.supervise.worker import FollowWorker, Worker
@@ -94,7 +95,7 @@ class Streams:
             held: tables whose live log stands still.
         """
         staged = {(c.table, c.revision): c for c in candidates}
-        revisions = [r for r in revisions if _runs(r, staged.get((r.table, r.revision)))]
+        revisions = [r for r in revisions if runs(r, staged.get((r.table, r.revision)))]
         self.writers.held = frozenset(held)
         wanted: dict[str, Callable[[], Worker]] = {}
         topics: dict[str, tuple[Stream, dt.timedelta]] = {}
@@ -170,10 +171,10 @@ class Streams:
         """Some topics in one query, looked at as often as the most eager of their readers needs."""
         streams = [stream for stream, _ in topics.values()]
         eager = min((every for _, every in topics.values()), default=EVERY) / 4
-        eager = max(EVERY, min(eager, _SELDOM))
+        eager = max(EVERY, min(eager, SELDOM))
         # Rows wait here for as long as their readers let them: then those go without waiting more.
         waits = {
-            name: max(_AT_ONCE, min(longest_wait(every), _LONGEST_HOLD) - eager)
+            name: max(AT_ONCE, min(longest_wait(every), LONGEST_HOLD) - eager)
             for name, (_, every) in topics.items()
         }
         if pace in self._ingests:
@@ -297,8 +298,8 @@ class Streams:
             upstream = f"{source}@{revision.inputs[str(source)]}"
             if stream is not None:
                 upstream = str(stream.name)
-                waits = _waits(revision, definition)
-                every = waits if waits is not None else _SELDOM
+                every = waits(revision, definition)
+                every = SELDOM if every is None else every
                 known = topics.get(upstream, (stream, every))
                 topics[upstream] = (known[0], min(known[1], every))
             readers = self._readers.setdefault(upstream, [])
@@ -306,7 +307,7 @@ class Streams:
                 readers.append(own)
         running = self.workers.get(own)
         if isinstance(running, FollowWorker):
-            running.every = _waits(revision, definition)
+            running.every = waits(revision, definition)
         wanted[own] = lambda: self._follow_worker(own, revision, catalog)
 
     def catalog(self, address: str) -> Catalog:
@@ -322,7 +323,7 @@ class Streams:
         def make() -> Follower:
             return self._follower(revision, catalog)
 
-        every = _waits(revision, catalog.tables[TableName.parse(revision.table)])
+        every = waits(revision, catalog.tables[TableName.parse(revision.table)])
         wake = self._waker(own)
         return FollowWorker(own, make, self._on_lease_lost, wake, every=every, turns=self._turns)
 
@@ -372,28 +373,6 @@ class Streams:
 def checkpoints(settings: Settings, slot: int) -> Path:
     """Where Spark keeps those of one supervisor; all are disposable."""
     return settings.run / "checkpoints" / str(slot)
-
-
-def _runs(revision: Revision, candidate: Candidate | None) -> bool:
-    """A candidate runs once its history is there, or from the beginning if it follows."""
-    if revision.state != State.CANDIDATE:
-        return True
-    return candidate is not None and (candidate.how == How.FOLLOW or candidate.build == Build.BUILT)
-
-
-_AT_ONCE = dt.timedelta(0)
-_SELDOM = dt.timedelta(seconds=5)  # a topic nobody is in a hurry for
-_LONGEST_HOLD = dt.timedelta(seconds=10)  # of rows in memory: a crash has them read again
-
-
-def _waits(revision: Revision, definition: Table) -> dt.timedelta | None:
-    """How long new input may wait: as registered last, which may be after the bundle was made.
-
-    Candidate and warm revisions run by themselves even where the table does not: they have to be
-    there when they are wanted.
-    """
-    waits = waiting_time(revision.declared.get("freshness", definition.freshness))
-    return _SELDOM if waits is None and revision.state != State.LIVE else waits
 
 
 def _table(catalog: Catalog, name: TableName) -> Table:
