@@ -1,15 +1,14 @@
 """How long from a record's own time until its effect is in each live table, over a whole demo?
 
-Usage: python tests/bench/freshness.py [--minutes 10] [--late 0.5]
+Usage: python tests/bench/freshness.py [--minutes 10]
 
 Needs a running stack whose demo sends at the rate wanted (`penstock up --rate 130` is about 500
 records a second). Nothing is added to it: afterwards the tables' logs are read as files, sharing no
 code with the engine. Every commit says which versions of its inputs it holds, so for each record of
 each topic the first commit of every table that holds it is known, through any number of tables in
-between. The latency is that commit's time less the record's own. Records that were sent late on
-purpose carry an old time: whoever stands in its partition behind a record that is newer by --late
-seconds was sent that late at least, and is left out, and counted. A stall delays all records and
-changes no order, so it is charged to each. Records that changed nothing in a table (filtered, or in
+between. The latency is that commit's time less the record's own. A record that the demo sent late,
+or again, or from a machine that was offline, carries an old time and says in a header when it was
+sent: that counts instead. Records that changed nothing in a table (filtered, or in
 a window that is still open) were not late there, and went no further: they are left out too. What
 closes a window is the record that moves time past its end; from there on that record's time counts.
 
@@ -20,6 +19,7 @@ declared; then how busy each stream was. A continuous table has two seconds.
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import json
 import subprocess
 import sys
@@ -87,32 +87,25 @@ class Table:
         return self.commits[place] if place < len(reached) else None
 
 
-def records(table: Table, until: float, late: float) -> Iterator[tuple[Commit, np.ndarray, int]]:
-    """By commit of bronze: the times of its records, and how many were sent late on purpose."""
-    newest: dict[int, float] = {}
+def records(table: Table, until: float) -> Iterator[tuple[Commit, np.ndarray]]:
+    """By commit of bronze: when each of its records was sent."""
     for commit in table.commits:
         if commit.at > until:
             return
         for file in commit.files:
-            if not (table.path / file).exists():
-                continue  # merged meanwhile
-            rows = pq.read_table(
-                table.path / file, columns=["partition", "offset", "timestamp", "ingested_at"]
-            ).sort_by([("partition", "ascending"), ("offset", "ascending")])
-            kept = np.concatenate([*in_time(rows, newest, late), np.empty(0)])
-            yield commit, kept, rows.num_rows - len(kept)
+            if (table.path / file).exists():  # else it was merged meanwhile
+                rows = pq.read_table(table.path / file, columns=["timestamp", "headers"])
+                yield commit, sent(rows)
 
 
-def in_time(rows: pa.Table, newest: dict[int, float], late: float) -> Iterator[np.ndarray]:
-    """Of each partition the times of records that do not stand behind much newer ones."""
-    partitions, times, read = (seconds(rows, c) for c in ("partition", "timestamp", "ingested_at"))
-    for partition in np.unique(partitions).tolist():
-        here = partitions == partition
-        own = times[here]
-        true = np.where(own <= read[here], own, 0.0)  # some carry a time that is still to come
-        so_far = np.maximum.accumulate([newest.get(partition, 0.0), *true])
-        newest[partition] = float(so_far[-1])
-        yield own[so_far[:-1] - own <= late]
+def sent(rows: pa.Table) -> np.ndarray:
+    """The records' own times, but for those that say when they were sent."""
+    times = seconds(rows, "timestamp").copy()
+    for place, headers in enumerate(rows["headers"].to_pylist()):
+        for header in headers or ():
+            if header["key"] == "sent":
+                times[place] = dt.datetime.fromisoformat(header["value"].decode()).timestamp()
+    return times
 
 
 def seconds(rows: pa.Table, column: str) -> np.ndarray:
@@ -122,14 +115,13 @@ def seconds(rows: pa.Table, column: str) -> np.ndarray:
     return found.astype("datetime64[us]").astype(np.int64) / 1e6
 
 
-def measure(tables: dict[str, Table], until: float, late: float) -> dict[str, dict]:
+def measure(tables: dict[str, Table], until: float) -> dict[str, dict]:
     """Latencies of every table, by the longest way from each of its topics."""
     readers: dict[str, list[Table]] = {}
     for table in tables.values():
         for source in table.entry.get("inputs", {}).values():
             readers.setdefault(source, []).append(table)
     found: dict[str, list[np.ndarray]] = {name: [] for name in tables}
-    apart: dict[str, int] = dict.fromkeys(tables, 0)
     open_ones: dict[str, int] = dict.fromkeys(tables, 0)
 
     def down(name: str, commit: Commit, own: np.ndarray) -> None:
@@ -145,18 +137,17 @@ def measure(tables: dict[str, Table], until: float, late: float) -> dict[str, di
 
     for table in tables.values():
         if table.entry["layer"] == "bronze":
-            for commit, own, set_apart in records(table, until, late):
+            for commit, own in records(table, until):
                 found[table.name].append(commit.at - own)
-                apart[table.name] += set_apart
                 down(table.name, commit, own)
     return {
-        name: told(tables[name], np.concatenate(parts), apart[name], open_ones[name])
+        name: told(tables[name], np.concatenate(parts), open_ones[name])
         for name, parts in found.items()
         if any(map(len, parts))
     }
 
 
-def told(table: Table, seconds: np.ndarray, apart: int, never: int) -> dict:
+def told(table: Table, seconds: np.ndarray, never: int) -> dict:
     declared = table.entry.get("freshness")
     known = declared not in (None, "continuous")
     promised = parse_duration(declared).total_seconds() if known else CONTINUOUS
@@ -169,14 +160,12 @@ def told(table: Table, seconds: np.ndarray, apart: int, never: int) -> dict:
         "max": round(float(seconds.max()), 2),
         "missed": int((seconds > promised).sum()),
         "not in yet": never,
-        "set apart": apart,
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--late", type=float, default=0.5)
     options = parser.parse_args()
     settings = Settings.load()
     before = streams()
@@ -192,7 +181,7 @@ def main() -> None:
             continue  # what lies beside a table comes with it
         folder = settings.home / "warehouse" / entry["layer"] / entry["name"].split(".")[1]
         tables[entry["name"]] = Table(entry, folder, since)
-    for line in measure(tables, until, options.late).values():
+    for line in measure(tables, until).values():
         print(json.dumps(line))
     for name, stream in sorted(after.items()):
         earlier = before.get(name, {})

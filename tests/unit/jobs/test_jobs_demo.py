@@ -6,10 +6,13 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Callable
 from itertools import islice, pairwise, takewhile
+from unittest.mock import create_autospec
 
 import fastavro
 import pytest
 
+import spark_jobs.demo.__main__ as demo
+from penstock.clients import StreamProducer
 from spark_jobs.demo.event import Event, Shares
 from spark_jobs.demo.sources import SOURCES, STREAMS, merged
 
@@ -173,3 +176,13 @@ def test_services_log_errors_seldom_but_in_bursts():
 
 def test_every_stream_has_one_source():
     assert len(STREAMS) == len(set(STREAMS)) == sum(len(source.flaws) for source in SOURCES)
+
+
+@pytest.mark.parametrize(("ago", "told"), [(0.0, False), (0.2, False), (0.5, True), (60.0, True)])
+def test_a_record_of_another_time_says_when_it_was_sent(monkeypatch, ago, told):
+    monkeypatch.setattr(demo, "wall_clock", lambda: START)
+    producer = create_autospec(StreamProducer, instance=True)
+    event = Event("readings", "s-1", START - dt.timedelta(seconds=ago), None, b"raw")
+    demo._send(producer, event)
+    headers = [("sent", START.isoformat().encode())] if told else []
+    producer.send_raw.assert_called_once_with(b"s-1", b"raw", at=event.at, headers=headers)
