@@ -52,6 +52,8 @@ def executor_conf(
     spark: SparkSettings, given: Mapping[str, str], jars: Sequence[str]
 ) -> dict[str, str]:
     """Settings of a session on a master; what was given wins over what we would choose."""
+    from penstock.runtime.decode.avro import avro_limits
+
     conf = _SMALL | {
         "spark.driver.host": spark.driver_host,
         "spark.driver.bindAddress": spark.driver_host,
@@ -70,7 +72,8 @@ def executor_conf(
         conf.setdefault("spark.network.crypto.enabled", "true")
     conf.setdefault("spark.sql.shuffle.partitions", str(_cores(spark, conf)))
     own = given.get("spark.executor.extraJavaOptions", "")
-    conf["spark.executor.extraJavaOptions"] = f"{own} {_JAVA}".strip()
+    limits = " ".join(f"-D{name}={most}" for name, most in avro_limits().items())
+    conf["spark.executor.extraJavaOptions"] = f"{limits} {own} {_JAVA}"
     return conf
 
 

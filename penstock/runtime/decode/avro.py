@@ -114,18 +114,21 @@ def _widened(schema: Any) -> Any:
     }
 
 
-def limit_avro(session: SparkSession) -> None:
-    """Let Avro allocate no more than a whole record could hold, whatever a length claims.
+def avro_limits() -> dict[str, str]:
+    """Properties of a JVM: Avro allocates no more than a whole record could hold.
 
-    By default a nine-byte message can ask for two gigabytes, and the JVM dies of it. Executors of
-    a cluster get the same as ``spark.executor.extraJavaOptions``; here the driver is the executor.
+    By default a nine-byte message can ask for two gigabytes, and the JVM dies of it.
     """
+    return {f"org.apache.avro.limits.{n}.maxLength": str(MAX_RECORD_BYTES) for n in _LIMITS}
+
+
+def limit_avro(session: SparkSession) -> None:
+    """Set the limits in the driver; executors of a cluster are started with them."""
     jvm: Any = session._jvm
     if id(jvm) in _limited:
         return
-    for name in _LIMITS:
-        key = f"org.apache.avro.limits.{name}.maxLength"
-        jvm.java.lang.System.setProperty(key, str(MAX_RECORD_BYTES))
+    for name, most in avro_limits().items():
+        jvm.java.lang.System.setProperty(name, most)
     # Avro read its limits when it was loaded, which may have been before us.
     limits = jvm.java.lang.Class.forName("org.apache.avro.SystemLimitException")
     gateway: Any = session.sparkContext._gateway

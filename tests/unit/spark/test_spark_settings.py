@@ -109,6 +109,9 @@ def test_executors_are_few_small_in_utc_and_get_the_jars() -> None:
     assert conf["spark.driver.host"] == conf["spark.driver.bindAddress"] == "10.0.0.1"
     assert (conf["spark.cores.max"], conf["spark.executor.memory"]) == ("2", "1g")
     assert "-Duser.timezone=UTC" in conf["spark.executor.extraJavaOptions"]
+    assert "-Dorg.apache.avro.limits.bytes.maxLength=1048576" in (
+        conf["spark.executor.extraJavaOptions"].split()
+    )
     assert conf["spark.executorEnv.TZ"] == "UTC"
     assert "spark.authenticate" not in conf
 
