@@ -29,7 +29,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from penstock.modest import give_way
 from penstock.settings import Settings
 
-__all__ = ["Answer", "CommandFailed", "CommandRefused", "option", "penstock"]
+__all__ = ["Answer", "CommandFailed", "CommandRefused", "TaskStopped", "option", "penstock"]
 
 _log = logging.getLogger(__name__)
 _GRACE_SECONDS = 3.0  # Airflow itself waits five before it kills
@@ -40,6 +40,10 @@ _ASKED_WRONGLY = {2, 3, 4, 12, 13}  # exit codes that trying again does not chan
 
 class CommandFailed(AirflowException):
     """The command failed; trying again may help."""
+
+
+class TaskStopped(CommandFailed):
+    """The task was told to stop, and its command was ended with it: nothing more is begun."""
 
 
 class CommandRefused(AirflowFailException):
@@ -127,7 +131,7 @@ def _ended_with_the_task(process: subprocess.Popen[str]) -> Iterator[None]:
 
     def told(number: int, frame: object) -> None:
         _end(process)
-        raise CommandFailed("the task was told to stop; the command was ended with it")
+        raise TaskStopped("the task was told to stop; the command was ended with it")
 
     before = signal.signal(signal.SIGTERM, told)
     try:

@@ -9,6 +9,7 @@ given up or taken back since is refused, and another one staged meanwhile is not
 from __future__ import annotations
 
 import datetime as dt
+import time
 from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
@@ -16,11 +17,12 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException
 
 from penstock.airflow import tell
-from penstock.airflow.command import CommandFailed, CommandRefused, option, penstock
+from penstock.airflow.command import CommandFailed, CommandRefused, TaskStopped, option, penstock
 from penstock.airflow.manifest import known
 from penstock.airflow.notes import note
 from penstock.airflow.notify import alert
 from penstock.airflow.operations import asked_by, checked
+from penstock.airflow.streams import StreamsStale, require_fresh
 from penstock.airflow.watch import breaches
 from penstock.runtime import heartbeat
 from penstock.settings import Settings
@@ -30,6 +32,8 @@ __all__ = ["abort", "compare", "gate", "plan", "promote", "stage", "verdict", "w
 Context = Mapping[str, Any]
 _WITHIN, _NOT_WITHIN = 0, 12
 _IN_ITS_NAME = option("as", "Airflow")
+_SILENCE = dt.timedelta(minutes=5)  # in which a supervisor that died is there again
+_ANOTHER_TRY = 30.0  # seconds
 
 
 def plan(context: Context) -> dict[str, Any]:
@@ -138,16 +142,21 @@ def abort(context: Context, staged: Mapping[str, Any], approval: Mapping[str, An
 
 
 def watched(context: Context, promoted: Mapping[str, Any]) -> list[str] | None:
-    """What speaks against the promoted tables; [] when the time is over, None to look again."""
+    """What speaks against the promoted tables; [] when the time is over, None to look again.
+
+    Without a supervisor nobody knows: its last words may be of before it died. One that only starts
+    anew is no reason to go back, so the last look is put off; one that stays away is a breach.
+    """
     settings, asked = Settings.load(), context["params"]
-    beat = heartbeat.read(settings)
-    streams = beat.streams if beat is not None else []
-    found = breaches(streams, promoted["tables"], _held(settings), asked["most_behind"])
-    if found:
-        return found
     until = dt.datetime.fromisoformat(promoted["at"])
     until += dt.timedelta(minutes=asked["watch_minutes"])
-    return [] if dt.datetime.now(dt.UTC) >= until else None
+    now = dt.datetime.now(dt.UTC)
+    try:
+        beat = require_fresh(heartbeat.read(settings))
+    except StreamsStale as error:
+        return [str(error)] if now >= until + _SILENCE else None
+    found = breaches(beat.streams, promoted["tables"], _held(settings), asked["most_behind"])
+    return found if found or now >= until else None
 
 
 def _held(settings: Settings) -> dict[str, str]:
@@ -194,7 +203,21 @@ def _taken_back(staged: Mapping[str, Any], why: str) -> list[str]:
     refused = []
     for name in staged["releases"]:
         try:
-            penstock("rollback", option("release", name), option("why", why), _IN_ITS_NAME)
-        except CommandRefused as error:
+            _take_back(name, why)
+        except TaskStopped:
+            raise
+        except (CommandFailed, CommandRefused) as error:
             refused.append(f"{name}: {error}")
     return refused
+
+
+def _take_back(name: str, why: str) -> None:
+    """Roll one release back; what fails is tried once more, as this task itself never is."""
+    asked = (option("release", name), option("why", why), _IN_ITS_NAME)
+    try:
+        penstock("rollback", *asked)
+    except TaskStopped:
+        raise
+    except CommandFailed:
+        time.sleep(_ANOTHER_TRY)
+        penstock("rollback", *asked)

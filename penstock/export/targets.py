@@ -101,7 +101,7 @@ def quality_holds(
 
     def blocked(table: str) -> str | None:
         hold = holds.get(table)
-        if hold is None or hold.held_by != Hold.QUALITY:
+        if hold is None or Hold.QUALITY not in hold.holders:  # others may have joined it
             return None
         return f"held by {hold.held_by}: {hold.reason}"
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.runtime.registry import Revision, State
-from penstock.runtime.staging import Candidate, Promotion
+from penstock.runtime.staging import Candidate, Promotion, Staging
 
-__all__ = ["Rest", "rest_of"]
+__all__ = ["Rest", "newest_swaps", "rest_of"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,15 @@ class Rest:
     expected: dict[str, str]
     why: str
     report: str
+
+
+def newest_swaps(staging: Staging, release: str) -> dict[str, Promotion]:
+    """The newest swap of each table that a release has moved, the latest first."""
+    found: dict[str, Promotion] = {}
+    for one in staging.promotions(release=release):
+        if one.verb != "repair":
+            found.setdefault(one.table, one)
+    return found
 
 
 def rest_of(

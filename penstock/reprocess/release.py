@@ -18,10 +18,11 @@ from penstock.quality.gate import standing
 from penstock.reprocess.approved import done_already, require_undone
 from penstock.reprocess.comparing import compared, verdict_of
 from penstock.reprocess.comparison import Wishes
-from penstock.reprocess.interrupted import rest_of
+from penstock.reprocess.interrupted import newest_swaps, rest_of
 from penstock.reprocess.report import written
 from penstock.reprocess.retiring import retired
 from penstock.reprocess.status import statuses
+from penstock.reprocess.stopped import leads_past, refuse_stopped, stopped
 from penstock.runtime.registry import Registry, Revision, State
 from penstock.runtime.staging import Candidate, Promotion, Staging
 from penstock.runtime.supervise.ends import referenced
@@ -84,7 +85,7 @@ class Releases:
 
     def _known(self, release: str) -> tuple[list[Candidate], dict[str, Promotion]]:
         """What is left of a release, and the newest swap of each table it has moved."""
-        left, swaps = self.staging.candidates(release), self._newest_swaps(release)
+        left, swaps = self.staging.candidates(release), newest_swaps(self.staging, release)
         if not left and not swaps and self.staging.comparison(release) is None:
             raise UsageError(
                 f"there is no release {release}: none of that name is staged, was compared or "
@@ -97,8 +98,12 @@ class Releases:
         """How a rollback is taken back, where naming its table means just this one."""
         table = swap.table
         newest = next((p for p in self.staging.promotions(table) if p.verb != "repair"), None)
-        means_it = newest == swap and not self._meant(table)
-        return f"`penstock promote {table} --why '...'`" if means_it else ""
+        if newest != swap or self._meant(table):
+            return ""
+        again = (p for p in self._of_release(swap.release) if p.verb == "rollback")
+        if any(stopped(self.settings, p.table, p.replaced) for p in again):
+            return ""
+        return f"`penstock promote {table} --why '...'`"
 
     def _live(self) -> dict[str, Revision]:
         return {r.table: r for r in self.registry.revisions(states=(State.LIVE,))}
@@ -237,28 +242,20 @@ class Releases:
         own = dict.fromkeys(c.release for c in left if table in (None, c.table))
         return own or [
             name for name in dict.fromkeys(c.release for c in left)
-            if table in self._newest_swaps(name)
+            if table in newest_swaps(self.staging, name)
         ]  # fmt: skip
 
     def _unfinished(self, releases: Iterable[str], keep: float | None) -> dict[str, Any] | None:
         """Finish the first of these that was promoted in part, as it was decided."""
         for release in releases:
             _, verdict = self.staging.comparison(release) or ("", {})
-            left, swaps = self.staging.candidates(release), self._newest_swaps(release)
+            left, swaps = self.staging.candidates(release), newest_swaps(self.staging, release)
             rest = rest_of(left, swaps, verdict, self.registry.revisions())
             if rest is not None:
                 decided = {"verb": "promote", "release": release, "report": rest.report}
                 again = {"why": rest.why, "keep_warm_seconds": keep}
                 return self._swap(rest.wanted, rest.expected, {**decided, **again})
         return None
-
-    def _newest_swaps(self, release: str) -> dict[str, Promotion]:
-        """The newest swap of each table that a release has moved, the latest first."""
-        found: dict[str, Promotion] = {}
-        for one in self.staging.promotions(release=release):
-            if one.verb != "repair":
-                found.setdefault(one.table, one)
-        return found
 
     def _again(self, table: str | None, why: str, keep: float | None) -> dict[str, Any] | None:
         """What was rolled back and is wanted after all, or was not swapped to its end."""
@@ -306,7 +303,8 @@ class Releases:
     ) -> dict[str, Any]:
         """Let the live tables of the last release show again what they showed before it.
 
-        With a name it is that release: to go back further than the last.
+        With a name it is that release: to go back further than the last, and past what a guard
+        stopped.
         """
         newest = self._newest_of_release(table) if release is None else self._of_release(release)
         if not newest:
@@ -322,11 +320,13 @@ class Releases:
                 remedy=(f"To take that back: {back}. " if back else "") + "To go back further: "
                 "`penstock rollback --release NAME --why '...'`, one of `penstock releases`.",
             )
-        return self._undo(newest, "promote", "rollback", why, keep)
+        named = release is not None
+        return self._undo(newest, "promote", "rollback", why, keep, named=named)
 
     def _undo(
-        self, newest: Sequence[Promotion], undone: str, verb: str, why: str, keep: float | None
-    ) -> dict[str, Any]:
+        self, newest: Sequence[Promotion], undone: str, verb: str, why: str, keep: float | None,
+        *, named: bool = False,
+    ) -> dict[str, Any]:  # fmt: skip
         """Take back the last swap of those tables of a release for which it is ``undone``.
 
         The others are where they should be already: an earlier try was interrupted.
@@ -334,7 +334,7 @@ class Releases:
         live = self._live()
         chosen = [one for one in newest if one.verb == undone]
         moved = [one.table for one in chosen if live[one.table].revision != one.revision]
-        if moved:
+        if moved and not (named and leads_past(self.settings, self.staging, chosen, live)):
             raise UsageError(
                 f"{', '.join(moved)}: promoted again since then.",
                 remedy="Roll back the newer release first: `penstock releases`.",
@@ -346,9 +346,10 @@ class Releases:
                     f"{one.table}: revision {one.replaced} is not warm any more.",
                     remedy="Stage the code of that time anew.",
                 )
+        refuse_stopped(self.settings, self.staging, chosen, live)
         return self._swap(
             {one.table: one.replaced for one in chosen},
-            {one.table: one.revision for one in chosen},
+            {one.table: live[one.table].revision for one in chosen},
             _taken_up(chosen[0], verb, why, keep),
         )
 
@@ -361,7 +362,7 @@ class Releases:
         return self._of_release(last.release)
 
     def _of_release(self, release: str) -> list[Promotion]:
-        mine, live = self._newest_swaps(release), self._live()
+        mine, live = newest_swaps(self.staging, release), self._live()
         reads = {name: set(live[name].inputs) & set(mine) for name in mine if name in live}
         return [mine[name] for name in TopologicalSorter(reads).static_order()]
 

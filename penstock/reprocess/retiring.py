@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from penstock.errors import UsageError
 from penstock.runtime.registry import Registry, Revision, State
-from penstock.runtime.staging import Staging
+from penstock.runtime.staging import Promotion, Staging
 from penstock.runtime.supervise.ends import referenced
 from penstock.settings import Settings
 
@@ -43,11 +43,16 @@ def _require_unshown(settings: Settings, staging: Staging, revisions: Sequence[R
     """No live log shows them, whatever the registry says: it would stand still."""
     for one in revisions:
         if referenced(settings, one.table, one.revision):
-            last = next(iter(staging.promotions(one.table, 1)), None)
-            back = last is not None and last.verb == "rollback"
-            verb = "rollback" if back else "promote"
+            last = next((p for p in staging.promotions(one.table) if p.verb != "repair"), None)
             raise UsageError(
                 f"live still shows files of {one.table}@{one.revision}: a swap of the table, "
                 "or of what lies beside it, did not come to its end.",
-                remedy=f"Finish it first: `penstock {verb} {one.table} --why '...'`.",
+                remedy=_finish(last),
             )
+
+
+def _finish(last: Promotion | None) -> str:
+    """By the release's name: the table's own may mean a newer one that is staged."""
+    if last is None:
+        return "See `penstock releases`."
+    return f"Finish it first: `penstock {last.verb} --release {last.release} --why '...'`."

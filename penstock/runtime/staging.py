@@ -85,9 +85,14 @@ class Hold:
     held_at: str
 
     @property
+    def holders(self) -> frozenset[str]:
+        """Everybody who holds it: some join those who did before."""
+        return frozenset(self.held_by.split(", "))
+
+    @property
     def by_itself(self) -> bool:
         """Whether nobody asked for it: a check or a guard found something in what was shown."""
-        return set(self.held_by.split(", ")) <= {self.QUALITY, self.GUARD}
+        return self.holders <= {self.QUALITY, self.GUARD}
 
 
 class Staging:
@@ -314,7 +319,8 @@ class Staging:
         """The first reason stays: it is the one to look into.
 
         What a check holds, a check that passes lets go; not where a guard or a person holds it too.
-        A person joins whatever holds by itself, so that neither a check nor a swap ends it.
+        A person joins whatever holds by itself, so that neither a check nor a swap ends it. A guard
+        joins everybody: who releases what it stopped must have been able to read of it.
         """
         self._run(
             "insert into hold (table_name, reason, held_by) values (:name, :reason, :held_by) "
@@ -322,7 +328,9 @@ class Staging:
             "held_by = hold.held_by || ', ' || excluded.held_by, "
             "reason = hold.reason || '; ' || excluded.reason "
             "where hold.held_by = :quality and excluded.held_by <> :quality "
-            "or hold.held_by in (:guard, :both) and excluded.held_by not in (:quality, :guard)",
+            "or hold.held_by in (:guard, :both) and excluded.held_by not in (:quality, :guard) "
+            "or excluded.held_by = :guard and "
+            "strpos(', ' || hold.held_by || ', ', ', ' || :guard || ', ') = 0",
             name=table,
             reason=reason,
             held_by=held_by,

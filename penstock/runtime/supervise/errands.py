@@ -86,7 +86,7 @@ class Errands:
         self._given.add(task.id)
         if not all(ours):
             moved = "its tables are with several supervisors by now; try again."
-            self.keep((task.id, {"error": moved, "usage": True}, True))
+            self.keep((task.id, {"error": moved}, True))
             return
         self._operating.add(task.id)
         self._operator_thread().give(task)

@@ -8,19 +8,21 @@ has, the new one is compared with what live shows; live stands still already: no
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from penstock.errors import PenstockError, UsageError
+from penstock.location import delta_table
 from penstock.runtime.delta.change import Change
-from penstock.runtime.delta.log import DeltaLog
+from penstock.runtime.delta.log import DeltaLog, commit_metadata
 from penstock.runtime.delta.repair import show_again
-from penstock.runtime.delta.swap import brought_up, difference, swap
+from penstock.runtime.delta.swap import brought_up, difference, promoted, swap
 from penstock.runtime.delta.writer import RevisionWriter, live_path
 from penstock.runtime.kinds.guards import GUARD
+from penstock.runtime.staging import Hold
 from penstock.runtime.supervise.standing import Move, Stands, World
 from penstock.runtime.supervise.worker import FollowWorker
 
@@ -29,7 +31,8 @@ __all__ = ["Decision", "Exchange", "Known", "differences"]
 Known = dict[str, tuple[Change, int, int]]
 
 # A hold nobody knew of when it was asked: a guard's, of the last batch. In a second or two it is
-# known, and what it holds back is gone past; let go, it would be shown.
+# known, and what it holds back is gone past; let go, it would be shown. Whoever tries again by
+# himself, as Airflow does, may: nothing was asked wrongly.
 _AGAIN = "Type it again."
 _PARTS = ("table", "quarantine", "late", "outcomes")
 
@@ -91,6 +94,7 @@ class Exchange:
     stands: Stands
     decision: Decision
     scratch: Path
+    holds: Mapping[str, Hold] = field(default_factory=dict)  # by table, when it was decided
 
     def require_free(self, moves: Sequence[Move]) -> None:
         """Every table can be swapped, and so can what lies beside it.
@@ -135,7 +139,8 @@ class Exchange:
                     f"{move.table} shows {move.new.revision} now, but its {part} table does not "
                     f"yet: {error.message}",
                     remedy=f"{error.remedy} Then finish: "
-                    f"`penstock {self.decision.verb} {move.table} --why '...'`.",
+                    f"`penstock {self.decision.verb} --release {self.decision.release} "
+                    "--why '...'`.",
                 ) from error
         return done
 
@@ -152,13 +157,13 @@ class Exchange:
             _require_shown(old, new, move)
             assert old.live is not None  # noqa: S101 - it shows one of them, and not the new one
             if old.held:
-                raise UsageError(f"{move.table} is held.", remedy=_AGAIN)
+                raise PenstockError(f"{move.table} is held.", remedy=_AGAIN)
             began = time.monotonic()
             change, old_version, new_version = known[part]
             net = brought_up(change, old, old_version, new, new_version)
             ready = time.monotonic()
             old.catch_up_mirror()
-            version = swap(old.live, new, net, keys, self.decision.info(move))
+            version = swap(old.live, new, net, keys, self._info(move))
             new.show(old.hide())
         return {
             "version": version,
@@ -174,7 +179,7 @@ class Exchange:
         began = time.monotonic()
         path = live_path(self.world.settings.warehouse, old.name)
         live = DeltaLog.take(path, self.world.token_of(move.table))
-        told = show_again(new, live, tuple(keys), self.decision.info(move), self.scratch)
+        told = show_again(new, live, tuple(keys), self._info(move), self.scratch)
         old.live = None
         old.held = bool(
             old.position(GUARD)
@@ -184,6 +189,29 @@ class Exchange:
     def keep_held(self, move: Move) -> None:
         """Somebody holds the table, whatever it shows: the new one must not go on either."""
         self._pair(move, "table")[1].held = True
+
+    # --- the hold it ends -------------------------------------------------------------------
+    def _info(self, move: Move) -> dict[str, Any]:
+        """The commit tells which hold ends with it: it may be another try that sees to that."""
+        hold = self.holds.get(move.table)
+        ends = {"ends": asdict(hold)} if hold is not None and hold.by_itself else {}
+        return {**self.decision.info(move), **ends}
+
+    def ends(self, move: Move, hold: Hold) -> bool:
+        """Whether an earlier try has swapped away what this hold is of.
+
+        Not if somebody joined it since, or if a guard has stopped the new one too.
+        """
+        new = self._pair(move, "table")[1]
+        if new.position(GUARD):
+            return False
+        path = live_path(self.world.settings.warehouse, new.name)
+        version = delta_table(path).transaction_version(promoted(new.revision))
+        try:
+            told = {} if version is None else commit_metadata(path, version)
+        except FileNotFoundError:  # so old that upkeep has cleared it away
+            return False
+        return bool(told.get("ends") == asdict(hold))
 
     # --- who stands -------------------------------------------------------------------------
     def _require_standing(self, move: Move) -> None:
@@ -218,7 +246,7 @@ def _require_unguarded(move: Move, old: RevisionWriter, new: RevisionWriter) -> 
             remedy="Mend the code, then stage it.",
         )
     if old.held and not move.as_shown:
-        raise UsageError(
+        raise PenstockError(
             f"{move.table} is held: a guard stopped {move.old.revision}.",
             remedy=_AGAIN,
         )

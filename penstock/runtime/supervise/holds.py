@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from penstock.runtime.delta.writer import RevisionWriter
 from penstock.runtime.kinds.follow import Follower
+from penstock.runtime.staging import Hold
 from penstock.runtime.supervise.worker import FollowWorker, Order, Worker
 from penstock.runtime.supervise.writers import Writers
 
@@ -16,8 +18,21 @@ __all__ = ["Holds"]
 log = logging.getLogger("penstock.holds")
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """A hold as it was last seen."""
+
+    revision: str  # which one was live then
+    of_guard: bool  # the registry named the guard: who released it knew of that
+
+
 def _show_again(follower: Follower) -> dict[str, Any]:
     return {"mirrored": follower.release()}
+
+
+def _show_again_unguarded(follower: Follower) -> dict[str, Any]:
+    """The guard may have tripped since it was ordered: nobody decided about what that stopped."""
+    return {} if follower.breach else _show_again(follower)
 
 
 class Holds:
@@ -25,42 +40,51 @@ class Holds:
 
     What a guard holds is held by its own commit; a hold in the registry follows, and when that is
     taken away, so is the guard's: of the revision that was live then, for a swap ends a hold, and
-    what the guard of the next one stops is its own. A release that fails is tried again for as long
-    as we live: the registry knows of no hold any more, so nobody else would.
+    what the guard of the next one stops is its own. A hold that did not name the guard says nothing
+    about what it stopped: when a check lets go, the guard's hold is written down instead. A release
+    that fails is tried again for as long as we live: the registry knows of no hold any more, so
+    nobody else would.
     """
 
     def __init__(self, writers: Writers, workers: Mapping[str, Worker]) -> None:
         self._writers = writers
         self._workers = workers
-        self._known: dict[str, str] = {}  # which revision was live when a hold was last seen
+        self._known: dict[str, _Seen] = {}
+        self._named: frozenset[str] = frozenset()  # tables of which the registry names the guard
         self._releasing: set[str] = set()  # told to go on, not yet done
 
-    def look(self, held: Collection[str]) -> None:
+    def look(self, held: Mapping[str, Hold]) -> None:
         """Live tables that are held stand still; one that is no longer held catches up."""
+        self._named = frozenset(name for name, hold in held.items() if Hold.GUARD in hold.holders)
         for name, revision, writer, worker in self._live():
             if name in held:
                 writer.held = True
-                self._known[name] = revision
+                self._known[name] = _Seen(revision, name in self._named)
             elif name in self._known and worker.state == "running":  # else nobody would obey
-                of = self._known.pop(name)
+                seen = self._known.pop(name)
                 # Of another one it ended with the swap, and what a guard stops now came since.
-                if of == revision or (writer.held and not worker.breach):
+                decided = seen.revision == revision and (seen.of_guard or not worker.breach)
+                if decided or (writer.held and not worker.breach):
                     self._releasing.add(name)
-                    worker.order(self._release(name, revision))
+                    worker.order(self._release(name, _Seen(revision, seen.of_guard and decided)))
             if not worker.breach:
                 self._releasing.discard(name)
 
-    def _release(self, name: str, revision: str) -> Order:
+    def _release(self, name: str, seen: _Seen) -> Order:
+        def done(result: dict[str, Any]) -> None:
+            self._releasing.discard(name)  # what a guard holds by now is to be written down
+
         def failed(reason: str) -> None:
             log.warning("%s is not released yet: %s", name, reason)
-            self._known[name] = revision
+            self._known[name] = seen
             self._releasing.discard(name)
 
-        return Order(_show_again, lambda result: None, failed)
+        return Order(_show_again if seen.of_guard else _show_again_unguarded, done, failed)
 
     def breaches(self) -> dict[str, str]:
-        """Tables that a guard holds and nobody knows of yet, and why."""
-        aware = self._known.keys() | self._releasing | self._writers.held
+        """Tables that a guard holds and the registry does not name it for yet, and why."""
+        to_release = {name for name, seen in self._known.items() if seen.of_guard}
+        aware = self._named | to_release | self._releasing
         return {
             name: worker.breach
             for name, _, _, worker in self._live()

@@ -163,7 +163,7 @@ def _swap(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[s
 
     What a check or a guard holds is no reason to keep showing it: its hold ends with the swap. What
     a person holds may be rolled back, and stays held then. So does what was swapped before: a hold
-    that came since then is of what is live now.
+    that came since then is of what is live now. The commit of a swap tells which hold it ends.
     """
     staging = Staging(registry)
     known_of: dict[str, Any] = {f.name: arguments.get(f.name) for f in fields(Decision)}
@@ -178,7 +178,7 @@ def _swap(world: World, registry: Registry, arguments: dict[str, Any]) -> dict[s
     try:
         with standing(world, moves) as stands:
             _refuse_new_holds(staging, moves, holds)  # while the difference was computed
-            exchange = Exchange(world, stands, decision, scratch)
+            exchange = Exchange(world, stands, decision, scratch, holds)
             exchange.require_free(moves)  # of all of them, before the first
             for move in moves:
                 told = exchange.swap_table(move, known[move.table])
@@ -208,7 +208,7 @@ def _let_go(staging: Staging, exchange: Exchange, move: Move, *, swapped: bool) 
     if hold is None:
         return {}
     told = f"{hold.held_by}: {hold.reason}"
-    if not swapped or not hold.by_itself:
+    if not hold.by_itself or not (swapped or exchange.ends(move, hold)):
         exchange.keep_held(move)
         return {"still_held": told}
     if staging.release(hold.table, hold.held_by):
@@ -239,7 +239,7 @@ def _refuse_new_holds(staging: Staging, moves: list[Move], known: Mapping[str, H
     now, asked = staging.holds(), {move.table for move in moves}
     changed = sorted(t for t in now.keys() & asked if now[t] != known.get(t))
     if changed:
-        raise UsageError(f"{changed[0]} is held since just now.", remedy="Type it again.")
+        raise PenstockError(f"{changed[0]} is held since just now.", remedy="Type it again.")
 
 
 def _decided(

@@ -76,20 +76,32 @@ def standing(world: World, moves: list[Move]) -> Iterator[Stands]:
     stands: dict[tuple[str, str], Standstill] = {}
     pairs = with_inputs(world, moves)
     patience = _PATIENCE * 2 * len(pairs)
+    workers = _workers(world, pairs)
     try:
-        for move in pairs:
-            for revision in (move.new, move.old):
-                if revision is move.old and world.parked(move.table, revision.revision):
-                    continue
-                stand = Standstill(world.worker(move.table, revision.revision), patience)
-                stands[move.table, revision.revision] = stand
-                stand.arrived(STAND_SECONDS)
+        for who, worker in workers.items():
+            stands[who] = Standstill(worker, patience)
+            stands[who].arrived(STAND_SECONDS)
         for move in pairs:
             _align(world, move, stands)
         yield stands
     finally:
         for stand in stands.values():
             stand.let_go()
+
+
+def _workers(world: World, pairs: list[Move]) -> dict[tuple[str, str], FollowWorker]:
+    """Who is to stand, in order.
+
+    All are found before the first stands: one that is starting takes minutes, and one that fails
+    has to be stopped by a person. Nobody stands still for that.
+    """
+    found: dict[tuple[str, str], FollowWorker] = {}
+    for move in pairs:
+        for revision in (move.new, move.old):
+            if revision is move.old and world.parked(move.table, revision.revision):
+                continue
+            found[move.table, revision.revision] = world.worker(move.table, revision.revision)
+    return found
 
 
 def with_inputs(world: World, moves: list[Move]) -> list[Move]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import queue
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 from penstock.errors import PenstockError
@@ -17,6 +19,7 @@ __all__ = ["Standstill"]
 log = logging.getLogger("penstock.worker")
 
 _LONGEST_CALL = 600.0  # seconds for one thing asked of a worker that stands
+_LOOK = 0.2  # seconds between two looks whether one that is to stand has failed
 
 
 class Standstill:
@@ -37,15 +40,25 @@ class Standstill:
         worker.order(Order(self._stand, lambda result: None, self._never_came))
 
     def arrived(self, seconds: float) -> None:
-        """Wait until it stands."""
-        try:
-            self._here.result(seconds)
-        except TimeoutError:
-            self.let_go()
-            raise PenstockError(
-                f"{self.worker.name} did not come to a stand within {seconds:.0f} s.",
-                remedy="Look at `penstock streams`, then try again.",
-            ) from None
+        """Wait until it stands; not for one that failed meanwhile, as others may be standing."""
+        deadline = time.monotonic() + seconds
+        while not self._is_here():
+            if self.worker.state == "waiting":
+                self.let_go()
+                raise self._failed(self.worker.error)
+            if time.monotonic() > deadline:
+                self.let_go()
+                raise PenstockError(
+                    f"{self.worker.name} did not come to a stand within {seconds:.0f} s.",
+                    remedy="Look at `penstock streams`, then try again.",
+                )
+
+    def _is_here(self) -> bool:
+        """Whether it stands; raises if it never will."""
+        with suppress(TimeoutError):
+            self._here.result(_LOOK)
+            return True
+        return False
 
     def call(self, what: Callable[[Follower], Any]) -> Any:
         """Have something done by the thread that stands, and wait for what it comes to."""
@@ -67,7 +80,11 @@ class Standstill:
 
     def _never_came(self, error: str) -> None:
         if not self._here.done():
-            self._here.set_exception(PenstockError(f"{self.worker.name}: {error}"))
+            self._here.set_exception(self._failed(error))
+
+    def _failed(self, error: str) -> PenstockError:
+        told = f"{self.worker.name} did not come to a stand: {error.rstrip('.')}."
+        return PenstockError(told, remedy=self.worker.way_out)
 
     def _stand(self, follower: Follower) -> dict[str, Any]:
         self._here.set_result(None)

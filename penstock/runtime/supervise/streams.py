@@ -11,8 +11,9 @@ import datetime as dt
 import logging
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import DefinitionError, PenstockError
@@ -29,7 +30,7 @@ from penstock.runtime.kinds.build import changes, follower
 from penstock.runtime.kinds.follow import Follower, Input, TableContext
 from penstock.runtime.kinds.history import adopt_history
 from penstock.runtime.registry import Revision
-from penstock.runtime.staging import Candidate
+from penstock.runtime.staging import Candidate, Hold
 from penstock.runtime.supervise.errands import Errands
 from penstock.runtime.supervise.holds import Holds
 from penstock.runtime.supervise.patience import AT_ONCE, LONGEST_HOLD, SELDOM, runs, waits
@@ -86,13 +87,13 @@ class Streams:
         revisions: list[Revision],
         wishes: dict[str, tuple[bool, int]],
         candidates: Iterable[Candidate] = (),
-        held: Collection[str] = (),
+        held: Mapping[str, Hold] = MappingProxyType({}),
     ) -> None:
         """Start what should run and does not; stop what runs and should not.
 
         Args:
             candidates: what is staged; one whose history is built elsewhere does not run yet.
-            held: tables whose live log stands still.
+            held: who holds the tables whose live log stands still.
         """
         staged = {(c.table, c.revision): c for c in candidates}
         revisions = [r for r in revisions if runs(r, staged.get((r.table, r.revision)))]

@@ -88,6 +88,14 @@ class Worker(ABC):
         """True once the thread is gone and cannot write any more."""
         return not self._thread.is_alive()
 
+    @property
+    def way_out(self) -> str:
+        """What to type where its help is asked for and it fails for ever: it can do without."""
+        return (
+            "If it is to be replaced or taken back: "
+            f"`penstock streams stop {self.name}`, then type this again."
+        )
+
     def join(self, timeout: float = 30.0) -> None:
         self._thread.join(timeout)
 

@@ -10,7 +10,7 @@ from penstock.model.names import TableName
 from penstock.runtime.delta.writer import RevisionWriter
 from penstock.runtime.ingest.bronze import BronzeWriter
 from penstock.runtime.registry import Revision
-from penstock.runtime.supervise.worker import FollowWorker
+from penstock.runtime.supervise.worker import FollowWorker, Worker
 
 if TYPE_CHECKING:
     from penstock.runtime.supervise.streams import Streams
@@ -20,6 +20,7 @@ __all__ = ["RunningWorld"]
 _STARTING = 180.0  # seconds a worker may take to start: a big store is filled from its input
 _STOPPING = 120.0
 _LEAVING = 5.0
+_BEGINNING = ("starting", "waiting")
 
 
 class RunningWorld:
@@ -46,22 +47,31 @@ class RunningWorld:
             ) from None
 
     def worker(self, table: str, revision: str) -> FollowWorker:
-        """The worker of a revision; one that is starting, or tries again, is waited for."""
+        """The worker of a revision; one that is starting is waited for.
+
+        So is one that failed, until it has tried once more: it may go on failing for ever.
+        """
         own, began = f"{table}@{revision}", time.monotonic()
+        failures = 0  # of one that waits for its next try, when that was seen first
         while True:
             worker, waited = self._streams.workers.get(own), time.monotonic() - began
             if isinstance(worker, FollowWorker) and worker.state == "running":
                 return worker
-            if worker is None and own in self._streams.idle and waited > _LEAVING:
-                raise UsageError(
-                    f"{own} is stopped, or its code is gone.",
-                    remedy=f"See `penstock streams`; then `penstock streams start {own}`.",
-                )
-            begins = worker is None or worker.state in {"starting", "waiting"}
-            if not begins or waited > _STARTING:
-                state = "not running" if worker is None else f"{worker.state}: {worker.error}"
-                raise UsageError(f"{own} is {state}.", remedy="See `penstock streams`.")
+            if self._is_off(own, worker, waited):
+                raise _off(own)
+            tried = False
+            if worker is not None and worker.state == "waiting":
+                failures = failures or worker.failures
+                tried = worker.failures > failures
+            begins = worker is None or worker.state in _BEGINNING
+            if tried or not begins or waited > _STARTING:
+                raise _not_running(own, worker)
             time.sleep(0.2)
+
+    def _is_off(self, own: str, worker: Worker | None, waited: float) -> bool:
+        """Whether one that is not to run is gone, or has ended and will be."""
+        gone = waited > _LEAVING if worker is None else worker.state == "stopped"
+        return gone and own in self._streams.idle
 
     def running(self, table: str, revision: str) -> FollowWorker | None:
         """The worker of a revision if it runs."""
@@ -128,3 +138,22 @@ class RunningWorld:
         name = TableName.parse(table)
         beside = (name, name.quarantine, name.late, name.outcomes)
         self._streams.writers.forget(beside, revision)
+
+
+def _off(own: str) -> UsageError:
+    return UsageError(
+        f"{own} is stopped, or its code is gone.",
+        remedy="If it is to be replaced or taken back, type this again; else see "
+        f"`penstock streams`, then `penstock streams start {own}`.",
+    )
+
+
+def _not_running(own: str, worker: Worker | None) -> UsageError:
+    """Why there is no use in waiting for a worker, and what to do."""
+    if worker is None:
+        return UsageError(f"{own} is not running.", remedy="See `penstock streams`.")
+    error = worker.error.rstrip(".")
+    if worker.state in _BEGINNING and worker.failures:
+        return UsageError(f"{own} fails and tries again: {error}.", remedy=worker.way_out)
+    told = f"{own} is {worker.state}: {error}" if error else f"{own} is {worker.state}"
+    return UsageError(f"{told}.", remedy="See `penstock streams`.")

@@ -16,6 +16,7 @@ from penstock.airflow import command
 from penstock.airflow.command import (
     CommandFailed,
     CommandRefused,
+    TaskStopped,
     _followed,
     _started,
     option,
@@ -75,7 +76,7 @@ def test_a_task_that_is_told_to_stop_takes_its_command_along(settings: Settings)
 
     threading.Thread(target=tell, daemon=True).start()
     began = time.monotonic()
-    with pytest.raises(CommandFailed, match="told to stop"), run(settings, 600, 0) as process:
+    with pytest.raises(TaskStopped, match="told to stop"), run(settings, 600, 0) as process:
         _followed(process)
     assert time.monotonic() - began < 60
     assert signal.getsignal(signal.SIGTERM) is before

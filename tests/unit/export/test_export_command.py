@@ -73,6 +73,8 @@ def test_a_table_held_by_its_quality_checks_is_not_exported(world, monkeypatch):
     assert (table["mode"], table["reason"]) == (
         "blocked", "held by quality: 37 rows without a key"
     )  # fmt: skip
+    holds["gold.sums"] = Hold("gold.sums", "no keys; I look", "quality, somebody", "now")
+    assert typed().exit_code == 1, "whoever joins a check's hold does not open the export"
     holds["gold.sums"] = Hold("gold.sums", "holidays", "somebody", "now")
     assert typed().exit_code == 0, "it stands still, and is exported as it stands"
 

@@ -73,7 +73,7 @@ def test_what_a_live_log_shows_is_not_retired(world, monkeypatch):
     assert chore.retired == [f"{TABLE}@W"]
     assert world.book.states["X"] == State.WARM
     releases = Releases(world.settings, world.book, None, "me")
-    with pytest.raises(UsageError, match=f"penstock promote {TABLE}"):
+    with pytest.raises(UsageError, match="penstock promote --release r --why"):
         releases.retire(str(TABLE))
     assert world.book.states["X"] == State.WARM
     world.swap("A", "X")  # finishes it

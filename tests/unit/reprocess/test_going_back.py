@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from penstock.errors import PenstockError, UsageError
+from penstock.errors import NotRunning, PenstockError, UsageError
 from penstock.runtime.delta.files import write_arrow
 from penstock.runtime.registry import Revision, State
 from penstock.runtime.supervise import operate, standing
@@ -170,8 +170,9 @@ def test_whoever_joins_a_hold_while_the_difference_is_computed_is_asked(world, m
 
     world.book.held = {NAME: "quality"}
     monkeypatch.setattr(operate, "differences", slow)
-    with pytest.raises(UsageError, match="since just now"):
+    with pytest.raises(PenstockError, match="since just now") as refused:
         world.swap("A", "X")
+    assert refused.value.exit_code == 1, "Airflow tries it again"
     assert world.rows() == world.of("X")
 
 
@@ -189,12 +190,53 @@ def test_the_guard_of_the_new_one_may_trip_right_after_a_swap_ended_the_hold(wor
     """The order to go on is for what was held, and that is not live any more."""
     world.book.held = {NAME: "a guard"}
     shown = types.SimpleNamespace(
-        all=lambda: [(NAME, r, parts[0]) for r, parts in world.parts.items()], held=frozenset()
+        all=lambda: [(NAME, r, parts[0]) for r, parts in world.parts.items()]
     )
     holds = Holds(shown, {f"{NAME}@{r}": worker for r, worker in world.workers.items()})
-    holds.look({NAME})
+    holds.look(world.book.holds())
     world.swap("W", "X", "rollback")
     world.worker(NAME, "W")._follower.breach = "a batch added 9 rows"
-    holds.look(())
+    holds.look({})
     assert holds.breaches() == {NAME: "a batch added 9 rows"}
     assert world.workers["W"]._orders.empty()
+
+
+@pytest.fixture
+def away(monkeypatch):
+    """The registry goes away right after the live log was swapped, once."""
+
+    def breaks(world):
+        def lost(done, keep):
+            monkeypatch.setattr(world.book, "promoted", real)
+            raise NotRunning("the registry does not answer.")
+
+        real = world.book.promoted
+        monkeypatch.setattr(world.book, "promoted", lost)
+        with pytest.raises(NotRunning):
+            world.swap("W", "X", "rollback")
+        assert world.rows() == world.of("W"), "the log shows it, and nobody noted it"
+
+    return breaks
+
+
+def test_a_hold_of_what_was_swapped_away_ends_also_when_it_is_noted_later(world, away):
+    """Nothing of what live shows now was found bad: nobody would know what to release it for."""
+    world.parts["X"][0].held, world.book.held = True, {NAME: "a guard"}
+    away(world)
+    (told,) = world.swap("W", "X", "rollback")["tables"]
+    assert told["released"] == "a guard: a reason"
+    assert (world.book.live, world.book.held) == ("W", {})
+    add(world, "W", ("c", 6))
+    assert ("c", 6) in world.rows()
+
+
+@pytest.mark.parametrize("by_then", ["a guard", "a guard, me", "quality"])
+def test_but_not_one_that_is_of_what_live_shows_now(world, away, by_then):
+    world.parts["X"][0].held, world.book.held = True, {NAME: "a guard"}
+    away(world)
+    if by_then == "a guard":  # that of the new one has tripped since, and is the only one named
+        world.parts["W"][0].commit([], {"guard": 1})
+    world.book.held = {NAME: by_then}
+    (told,) = world.swap("W", "X", "rollback")["tables"]
+    assert told["still_held"] == f"{by_then}: a reason"
+    assert world.book.held == {NAME: by_then}

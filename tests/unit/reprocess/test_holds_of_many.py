@@ -42,16 +42,19 @@ class Database:
         ([GUARD, QUALITY], "a guard"),
         ([QUALITY, GUARD, QUALITY, GUARD], "quality, a guard"),
         (["alice", "bob"], "alice"),
-        (["alice", GUARD], "alice"),
+        (["alice", GUARD], "alice, a guard"),
+        (["alice", QUALITY, GUARD, GUARD], "alice, a guard"),
+        ([QUALITY, "alice", GUARD, GUARD, "bob"], "quality, alice, a guard"),
+        (["not a guard", GUARD], "not a guard, a guard"),
         ([GUARD, "alice", "bob"], "a guard, alice"),
     ],
 )
-def test_a_person_joins_whatever_holds_by_itself(came, held_by):
+def test_a_person_joins_whatever_holds_by_itself_and_a_guard_everybody(came, held_by):
     staging = Staging(Database())
     for n, who in enumerate(came):
         staging.hold("gold.x", f"reason {n}", who)
     (hold,) = staging.holds().values()
     assert hold.held_by == held_by
-    assert hold.by_itself == ("alice" not in came)
+    assert hold.by_itself == (not {"alice", "not a guard"} & set(came))
     assert hold.reason.startswith("reason 0")
     assert hold.reason.count(";") == held_by.count(",")
