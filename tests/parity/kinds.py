@@ -233,6 +233,14 @@ def event(dice: random.Random, number: int, _: str) -> dict[str, Any]:
     }
 
 
+def crowded(dice: random.Random, number: int, _: str) -> dict[str, Any]:
+    """One row of one of many keys, whose sessions begin and end amid those of others."""
+    back = dice.choice([0, 0, 0, 0, 1, 2, 5, 12, 25])
+    seconds = round(max(0.0, number * 0.35 - back) * 2) / 2
+    at = START + dt.timedelta(seconds=seconds, microseconds=dice.choice([-1, 0, 0, 1]))
+    return {"k": dice.choice(["a", "b", "c", "d", None]), "v": number % 7, "t": at, "n": number}
+
+
 def _keyed_event(dice: random.Random, number: int, source: str) -> dict[str, Any]:
     if source != "silver.colours":
         return {**event(dice, number, source), "k": dice.choice("abc")}

@@ -10,10 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import TransformError
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["passes_on"]
+__all__ = ["passes_on", "require_beginnings"]
 
 # What neither fills a column with other values nor gives other values its name, as a union does.
 _PLAIN = frozenset(
@@ -36,6 +41,18 @@ def passes_on(
         return False
     was, became = _ids(before), _ids(after)
     return all(name in became and became[name] == was.get(name) for name in columns)
+
+
+def require_beginnings(table: str, begins: pa.ChunkedArray, times: pa.ChunkedArray) -> None:
+    """Raise where a session's result begins when no row is: it would not be found again by that."""
+    moments = times.cast(pa.int64()).combine_chunks()
+    known = pc.is_in(begins.cast(pa.int64()), value_set=moments)
+    if not pc.all(known, min_count=0).as_py():
+        raise TransformError(
+            f"{table}: its transform does not pass window_start on as it is, nor what its sessions "
+            "are by: which results late rows change cannot be told.",
+            remedy="Keep window_start as it comes, and give what is made of it another name.",
+        )
 
 
 def _analysed(frame: DataFrame) -> Any:

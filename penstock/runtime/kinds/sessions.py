@@ -11,6 +11,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,7 +29,7 @@ from penstock.runtime.fates.quarantine import sound
 from penstock.runtime.kinds.folds import DUCKDB
 from penstock.runtime.kinds.follow import CATCH_UP_ROWS, Follower, Input, TableContext
 from penstock.runtime.kinds.mapping import Calculation
-from penstock.runtime.kinds.passed import passes_on
+from penstock.runtime.kinds.passed import passes_on, require_beginnings
 from penstock.runtime.kinds.reconcile import count_in
 from penstock.runtime.kinds.timed import WATERMARK
 from penstock.runtime.kinds.windows import assign_sessions
@@ -93,14 +94,19 @@ class SessionFollower(Follower):
 
     def _split(self, rows: pa.Table, watermark: int) -> tuple[pa.Table, pa.Table]:
         """Rows of sessions that have ended by the watermark, and rows of those that have not."""
+        ended = pa.array(self._reaches(rows)[1] <= watermark)
+        return rows.filter(ended), rows.filter(pc.invert(ended))
+
+    def _reaches(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+        """When the session of each row begins and ends, as far as these rows tell."""
         if rows.num_rows == 0:
-            return rows, rows
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
         gap = self.kind.us("gap")
         times = rows[self.kind.on].cast(pa.int64())
         keyed = rows.select(list(self.kind.by)).append_column("_t", times)
         placed = keyed.append_column("_row", pa.array(range(rows.num_rows), pa.int64()))  # noqa: F841
         by = DUCKDB.names(self.kind.by)
-        ended = (
+        found = (
             connection()
             .sql(
                 f"""with gaps as (
@@ -108,12 +114,12 @@ class SessionFollower(Follower):
             numbered as (
                 select *, sum(case when _gap is null or _gap >= {gap} then 1 else 0 end)
                     over (partition by {by} order by _t) as _session from gaps)
-            select _row, max(_t) over (partition by {by}, _session) + {gap} <= {watermark} as _ended
-            from numbered order by _row"""  # noqa: S608
+            select min(_t) over whole as _start, max(_t) over whole + {gap} as _end
+            from numbered window whole as (partition by {by}, _session) order by _row"""  # noqa: S608
             )
-            .to_arrow_table()["_ended"]
+            .to_arrow_table()
         )
-        return rows.filter(ended), rows.filter(pc.invert(ended))
+        return found["_start"].to_numpy(), found["_end"].to_numpy()
 
     # --- one batch ------------------------------------------------------------------------
     def take(self, given: Input, batch: Batch) -> None:
@@ -130,9 +136,8 @@ class SessionFollower(Follower):
             return
         spans, net = None, Change(self.writer.schema.empty_table())
         if went.num_rows:  # a correction: the sessions of these keys are computed again
-            oldest = int(pc.min(went[self.kind.on].cast(pa.int64())).as_py())
             spans = self._spans()
-            net = self._again(spans, distinct(went, self.kind.by), oldest)
+            net = self._again(spans, distinct(went, self.kind.by), went[self.kind.on])
         ended, self.open_rows = self._split(self.open_rows, self.watermark)
         if not ended.num_rows and not net.rows:
             return
@@ -217,8 +222,7 @@ class SessionFollower(Follower):
         if pending.num_rows == 0 or self.watermark is None:
             return {"late": 0, "results": 0, "changed": 0}
         spans, late = self._spans(), self._late_keys(pending)
-        oldest = int(pc.min(pending["event_time"].cast(pa.int64())).as_py())
-        net = self._again(spans, late, oldest)
+        net = self._again(spans, late, pending["event_time"])
         count_in(self, _pointless(pending))
         self.apart.setdefault("late", []).extend(late_lines.reconciled(self.late_table))
         self.commit(spans.rewrite(net), net, info={"operation": "PENSTOCK RECONCILE"})
@@ -234,22 +238,52 @@ class SessionFollower(Follower):
             self.kind.point,
         )
 
-    def _again(self, spans: Spans, late: pa.Table, oldest: int) -> Change:
-        """What differs in the sessions of some keys from a moment on, from the input as it is."""
+    def _again(self, spans: Spans, late: pa.Table, times: pa.ChunkedArray) -> Change:
+        """What differs in the sessions of some keys, whose rows of these times came or went."""
         assert self.watermark is not None  # noqa: S101
-        old = spans.rows_between(None, None)
+        bounds = pc.min_max(times.cast(pa.int64())).as_py()
         if self._keyed:
-            old = matching(old, late)
-            old = old.filter(pa.array(micros_of(old["window_end"]) > oldest))
-            mine = self._rows_since(late, old, oldest)
+            old = matching(spans.rows_between(None, None), late)
+            old = old.filter(pa.array(micros_of(old["window_end"]) > bounds["min"]))
+            mine = self._rows_since(late, old, bounds["min"])
             others = matching(self.open_rows, late, within=False)
-        else:  # whose sessions are whose cannot be told from the results: all of them
-            mine = self._all_rows()
-            others = self.open_rows.slice(0, 0)
+        else:  # whose sessions are whose cannot be told from the results, only when they begin
+            low, high = self._touched(late, bounds["min"], bounds["max"])
+            old, mine = spans.rows_between(low, high), self._begun_between(low, high)
+            starts, _ = self._reaches(self.open_rows)
+            others = self.open_rows.filter(pa.array((starts < low) | (starts >= high)))
         ended, still_open = self._split(mine, self.watermark)
         new = self._computed(ended) if ended.num_rows else self.writer.schema.empty_table()
+        if not self._keyed:
+            require_beginnings(self.name, new["window_start"], ended[self.kind.on])
         self.open_rows = pa.concat_tables([others, sound(still_open, self._condemned)])
         return Change(minus(new, old), minus(old, new))
+
+    def _touched(self, late: pa.Table, oldest: int, newest: int) -> tuple[int, int]:
+        """Between which moments the sessions begin, or began, that late rows change.
+
+        A session of theirs begins no earlier than rows lead back from the oldest; one that they
+        join to it, or part from it, begins less than a gap after the newest.
+        """
+        bounds = late.append_column("_t", pa.array([oldest] * late.num_rows, pa.int64()))
+        low = int(pc.min(self._chained(late, bounds)["_t"]).as_py())
+        return low, newest + self.kind.us("gap")
+
+    def _begun_between(self, low: int, high: int) -> pa.Table:
+        """The rows of whole sessions that begin in ``[low, high)``, of all keys."""
+        assert self.clock is not None  # noqa: S101
+        # What is less than a gap older tells which rows go on with a session that began before.
+        rows, until = self._counted_between(low - self.kind.us("gap") + 1, high), high
+        while True:
+            starts, ends = self._reaches(rows)
+            mine = (starts >= low) & (starts < high)
+            reach = int(ends[mine].max(initial=high))
+            if reach <= until:
+                return rows.filter(pa.array(mine))
+            # Twice as far, lest it be read in many bits, but not beyond what there is.
+            further = max(reach, min(2 * until - low, self.clock + 1))
+            rows = pa.concat_tables([rows, self._counted_between(until, further)])
+            until = further
 
     def layout(self) -> Spans:
         return self._spans()
@@ -289,7 +323,7 @@ class SessionFollower(Follower):
             .to_arrow_table()
         )
         bounds = self._chained(late, bounds)
-        rows = self._counted_since(late, int(pc.min(bounds["_t"]).as_py()), None)
+        rows = matching(self._counted_between(int(pc.min(bounds["_t"]).as_py()), None), late)
         times = rows[self.kind.on].cast(pa.int64())
         numbers = pa.array(range(rows.num_rows), pa.int64())
         placed = rows.select(by).append_column("_row", numbers).append_column("_at", times)  # noqa: F841
@@ -305,20 +339,14 @@ class SessionFollower(Follower):
         given = assign_sessions(self.context.session.createDataFrame(empty), self.kind)
         return passes_on(self.context.definition, given, self.kind.by)
 
-    def _all_rows(self) -> pa.Table:
-        given = self.first
-        rows = rows_between(given.source, self.positions[given.name], self.kind.on)
-        apart = pa.concat_tables([late_lines.lines(self.late_table, EXPIRED), self._listed])
-        return self._counted(rows, apart)
-
-    def _counted_since(self, late: pa.Table, start: int, end: int | None) -> pa.Table:
-        """Rows of the keys in ``[start, end)`` that count."""
+    def _counted_between(self, start: int, end: int | None) -> pa.Table:
+        """Rows of all keys in ``[start, end)`` that count."""
         given = self.first
         until = None if end is None else moment(end)
         position = self.positions[given.name]
         rows = rows_between(given.source, position, self.kind.on, moment(start), until)
         apart = pa.concat_tables([late_lines.lines(self.late_table, EXPIRED), self._listed])
-        return matching(self._counted(rows, apart), late)
+        return self._counted(rows, apart)
 
     def _chained(self, late: pa.Table, bounds: pa.Table) -> pa.Table:
         """Bounds moved back over rows that follow each other closely.
@@ -329,7 +357,7 @@ class SessionFollower(Follower):
         while True:
             start = int(pc.min(bounds["_t"]).as_py())
             end = int(pc.max(bounds["_t"]).as_py())
-            near = self._counted_since(late, start - gap + 1, end)  # noqa: F841
+            near = matching(self._counted_between(start - gap + 1, end), late)  # noqa: F841
             names = ", ".join(f"b.{DUCKDB.name(name)}" for name in by)
             moved = (
                 connection()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
 
+from penstock.errors import TransformError
 from penstock.model.names import TableName
 from penstock.model.windows import Sliding
-from penstock.runtime.kinds.passed import passes_on
+from penstock.runtime.kinds.passed import passes_on, require_beginnings
 from penstock.runtime.kinds.windows import assign_sliding
 
 pytestmark = pytest.mark.spark
@@ -98,3 +100,13 @@ def test_a_table_of_ours_that_has_to_be_quick_passes_its_key_on(spark, jobs):
         "amount decimal(12, 2), latitude double, longitude double",
     )
     assert passes_on(table, assign_sliding(rows, table.kind), table.kind.by)
+
+
+def test_results_of_sessions_begin_when_rows_are():
+    moments = pa.chunked_array([[1, 5], [7]], pa.timestamp("us", tz="UTC"))
+    require_beginnings("gold.some", moments.slice(1), moments)
+    require_beginnings("gold.some", moments.slice(3), moments.slice(3))
+    for strange in (6, None):
+        begins = pa.chunked_array([[1, strange]], moments.type)
+        with pytest.raises(TransformError, match=r"gold\.some: .* does not pass window_start on"):
+            require_beginnings("gold.some", begins, moments)
