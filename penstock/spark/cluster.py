@@ -41,7 +41,7 @@ _SMALL = {
     "spark.executor.cores": "1",
     "spark.executor.memory": "1g",
 }
-_JAVA = "-Duser.timezone=UTC -XX:+UseParallelGC -Xss4m"
+_JAVA = "-Duser.timezone=UTC -XX:+UseParallelGC -Xss4m -XX:-DontCompileHugeMethods"
 _PORTS = {"spark": 7077, "https": 443, "http": 80}
 _KNOCK_SECONDS = 3.0
 _EXECUTORS_WITHIN = 60.0

@@ -173,6 +173,8 @@ def _java_options(scratch: Path, *, quiet: bool) -> str:
             f"-Djava.io.tmpdir={scratch}",
             "-XX:+UseParallelGC",
             "-Xss4m",
+            # What Spark generates for a row of many columns is longer than what Java compiles.
+            "-XX:-DontCompileHugeMethods",
             # Python workers, and Hadoop where executors are elsewhere, are forked off a big JVM.
             "-Djdk.lang.Process.launchMechanism=VFORK",
             f"-Dlog4j2.configurationFile={_QUIET if quiet else _SERVICE}",
