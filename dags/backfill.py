@@ -1,9 +1,10 @@
-"""Days of any table computed again: the code is right, the data was wrong.
+"""Days of tables computed again: the code is right, the data was wrong.
 
 One run is one day (its partition). Start a range of days from *Backfill* in the UI or with
 `airflow backfill create`; the tables are in the run's configuration, or in the variable
 `penstock_backfill_tables`. A day is replaced in one commit, as net changes; computing it again
-changes nothing. Days that are still open, and days without data, are skipped and say so.
+changes nothing. Days that are still open, days without data, and tables that have no days because
+what they are computed from has no time column, are skipped and say so.
 """
 
 from __future__ import annotations

@@ -17,9 +17,10 @@ from typing import Any
 from penstock.bucket import SCHEMES, Bucket, storage_options
 from penstock.errors import EnvironmentProblem
 from penstock.location import Location, Remote
+from penstock.publish.settings import NotifySettings
 from penstock.spark.settings import SparkSettings
 
-__all__ = ["PORTS", "Settings"]
+__all__ = ["PORTS", "NotifySettings", "Settings"]
 
 # Default ports, all on loopback; a stack adds its offset to each of them.
 PORTS: dict[str, int] = {
@@ -38,15 +39,6 @@ PORTS: dict[str, int] = {
 }
 HOST = "127.0.0.1"
 MOST_SUPERVISORS = 9
-
-
-@dataclass(frozen=True)
-class NotifySettings:
-    """How notifications leave; from ``[tool.penstock.notify]``."""
-
-    smtp: str = ""  # host:port of a mail server that takes our mail without a login
-    sender: str = "penstock@localhost"
-    default: str = "file"  # where those are reached who chose nothing
 
 
 @dataclass(frozen=True)
@@ -95,7 +87,7 @@ class Settings:
             clickhouse_user=export.get("clickhouse_user", "penstock"),
             bucket=_bucket(env.get("PENSTOCK_WAREHOUSE"), declared, home, env),
             spark=SparkSettings.read(declared, env),
-            notify=_notify(declared),
+            notify=NotifySettings.read(declared),
             secrets=Path(env["PENSTOCK_SECRETS"]) if env.get("PENSTOCK_SECRETS") else None,
             demo_rate=_rate(env.get("PENSTOCK_DEMO_RATE", "20")),
             brokers=int(_saved(home).get("brokers", 1)),
@@ -237,25 +229,6 @@ class Settings:
                 f"this stack has no secret named {name} yet ({self.home}).",
                 remedy="Run `penstock up` first.",
             ) from None
-
-
-def _notify(declared: Mapping[str, Any]) -> NotifySettings:
-    told = declared.get("notify", {})
-    try:
-        made = NotifySettings(**{name: str(value) for name, value in told.items()})
-    except TypeError:
-        known = ", ".join(NotifySettings.__dataclass_fields__)
-        raise EnvironmentProblem(
-            f"[tool.penstock.notify] of pyproject.toml has {', '.join(told)}; it takes {known}.",
-            remedy="Correct it: docs/publishing.md.",
-        ) from None
-    host, _, port = made.smtp.rpartition(":")
-    if made.smtp and not (host and port.isdecimal() and 0 < int(port) < 65_536):
-        raise EnvironmentProblem(
-            f"smtp of [tool.penstock.notify] in pyproject.toml is {made.smtp!r}, not host:port.",
-            remedy='Write it with its port, such as smtp = "127.0.0.1:25".',
-        )
-    return made
 
 
 def _find_project(start: Path) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.errors import UsageError
 
-__all__ = ["day_of", "interval_of", "why_not"]
+__all__ = ["day_of", "interval_of", "no_days", "why_not"]
 
 
 def day_of(partition: str | None, asked: str, now: dt.datetime) -> dt.date:
@@ -25,6 +25,19 @@ def day_of(partition: str | None, asked: str, now: dt.datetime) -> dt.date:
 def interval_of(day: dt.date) -> tuple[str, str]:
     """A day as the half-open interval that `penstock backfill` takes."""
     return f"{day}T00:00Z", f"{day + dt.timedelta(days=1)}T00:00Z"
+
+
+def no_days(table: str) -> str:
+    """Why a table without times has no days that could be computed again, and what to do.
+
+    All of it is not computed instead: that is a build, a comparison and a swap of the table and all
+    that reads it, which a run per day would do once for every day.
+    """
+    return (
+        f"a day says nothing of {table}: there is no time column in what it is computed from. "
+        "It follows by itself when what it reads is corrected; to compute all of it again: "
+        f"`penstock backfill {table} --all --why '...'`"
+    )
 
 
 def why_not(

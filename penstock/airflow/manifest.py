@@ -27,6 +27,7 @@ class Known:
     revisions: dict[str, str] = field(default_factory=dict)
     captured: tuple[str, ...] = ()  # copies of Postgres tables, which can be audited
     owners: dict[str, str] = field(default_factory=dict)
+    timeless: tuple[str, ...] = ()  # tables of which a day says nothing
 
     def layer(self, layer: str) -> tuple[str, ...]:
         return tuple(t for t in (*self.streams, *self.tables) if t.startswith(f"{layer}."))
@@ -63,6 +64,7 @@ def known(settings: Settings | None = None) -> Known:
         {name: e["revision"] for name, e in tables.items()},
         tuple(n for n, e in tables.items() if _captured(e, inputs[n], streams)),
         {name: e.get("owner") or "" for name, e in tables.items()},
+        tuple(n for n, e in tables.items() if _timeless(e, [tables.get(i) for i in inputs[n]])),
     )
 
 
@@ -70,3 +72,16 @@ def _captured(entry: Entry, inputs: tuple[str, ...], streams: dict[str, Entry]) 
     """A table by key over a stream of change capture: what `penstock audit` can compare."""
     formats = [(streams[i].get("contract") or {}).get("format") for i in inputs if i in streams]
     return entry.get("kind") in ("latest", "history") and "debezium" in formats
+
+
+def _timeless(entry: Entry, inputs: Sequence[Entry | None]) -> bool:
+    """No time column where an interval is looked for: in what a group or key is computed from, or
+    in the rows themselves. ``reprocess/timing.py`` refuses these tables."""
+    if entry.get("kind") in ("group", "totals", "latest", "history"):
+        return any(one is not None and _no_times(one) for one in inputs)  # None: a stream has one
+    return entry.get("kind") in ("rows", "enrich") and _no_times(entry)
+
+
+def _no_times(entry: Entry) -> bool:
+    fields = (entry.get("schema") or {}).get("fields") or []
+    return bool(fields) and all(one["type"] != "timestamp" for one in fields)

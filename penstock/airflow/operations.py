@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from penstock.airflow import tell
 from penstock.airflow.assets import mart_sources
 from penstock.airflow.command import Answer, CommandFailed, CommandRefused, option, penstock
-from penstock.airflow.days import day_of, interval_of, why_not
+from penstock.airflow.days import day_of, interval_of, no_days, why_not
 from penstock.airflow.manifest import known
 from penstock.airflow.notes import note
 from penstock.airflow.notify import alert
@@ -228,6 +228,9 @@ def recompute(context: Context, table: str) -> Any:
     found = known()
     found.require([table])
     day = day_of(getattr(run, "partition_key", None), asked["day"] or "", now)
+    if table in found.timeless:
+        note(context, f"{table} {day}", no_days(table))
+        raise AirflowSkipException(no_days(table))
     streams = heartbeat.streams(Settings.load())
     reason = why_not(table, found.revisions[table], day, streams, now)
     if reason is not None:

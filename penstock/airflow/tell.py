@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from penstock.reprocess.followers import in_words
 from penstock.settings import Settings
 
 __all__ = [
@@ -48,6 +49,8 @@ def plan(found: Mapping[str, Any]) -> str:
             f"  - reads {read or 'nothing'}; adds about {change['adds_bytes']:,} bytes; "
             f"takes about {change['seconds']:.0f} s"
         )
+        if change.get("followed_by"):
+            lines.append(f"  - followed by {in_words(change['followed_by'])}")
     lines += [f"- broken, left out: {reason}" for reason in found.get("broken", [])]
     return "\n".join(lines) or "No change: the working tree means what is live."
 

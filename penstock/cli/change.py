@@ -34,14 +34,15 @@ def plan(table: str | None, diff: bool, as_json: bool) -> None:
     """What would change if the working tree went live. Writes nothing.
 
     For every table whose meaning changed, and every table that reads one: what changed, what it
-    means to readers, what has to be read and how long that may take. A changed comment or a
-    renamed variable is no change.
+    means to readers, what has to be read, how long that may take and who follows the live table:
+    topics, notifications, marts and exports. A changed comment or a renamed variable is no change.
 
     \b
     Examples:
       penstock plan
       penstock plan gold.sensor_5m --json
     """
+    from penstock.marts.declared import marts_by_table
     from penstock.reprocess.plan import build_plan
     from penstock.runtime.registry import Registry
     from penstock.spark.session import build_session
@@ -51,7 +52,8 @@ def plan(table: str | None, diff: bool, as_json: bool) -> None:
     registry.create()
     session = build_session(settings, "penstock-plan", memory="1g", quiet=True, plans_only=True)
     try:
-        found = build_plan(session, settings, registry, table)
+        marts = marts_by_table(settings.project / "dbt_project")
+        found = build_plan(session, settings, registry, table, marts)
     finally:
         session.stop()
     if as_json:
@@ -85,6 +87,8 @@ def _next_steps(changes: Sequence[TableChange]) -> list[str]:
 
 
 def _show_change(change: TableChange, *, diff: bool) -> None:
+    from penstock.reprocess.followers import in_words
+
     was = change.live or "nothing"
     click.secho(f"\n{change.table}: {was} -> {change.declared}", bold=True)
     columns = "; ".join(f"{word} {', '.join(c)}" for word, c in change.columns.items() if c)
@@ -98,8 +102,9 @@ def _show_change(change: TableChange, *, diff: bool) -> None:
     for reading in change.reads:
         told = f"{reading.rows:,} rows, {size(reading.bytes)}"
         lines.append(("reads", f"{reading.name} version {reading.version}: {told}"))
-    lines.append(("adds", f"about {size(change.adds_bytes)}, as the live revision has now"))
+    lines.append(("adds", _adds(change)))
     lines.append(("takes", f"about {_time(change.seconds)}"))
+    lines.append(("followed by", in_words(change.followed_by)))
     for word, told in lines:
         if told:
             click.echo(f"  {word:<12} {told}")
@@ -107,6 +112,13 @@ def _show_change(change: TableChange, *, diff: bool) -> None:
         for line in change.code:
             colour = {"+": "green", "-": "red"}.get(line[:1])
             click.secho(f"    {line}", fg=colour)
+
+
+def _adds(change: TableChange) -> str:
+    if change.live is None:
+        return "not known: no revision of it is live"
+    rows = "" if change.adds_rows is None else f"{change.adds_rows:,} rows, "
+    return f"about {rows}{size(change.adds_bytes)}, as the live revision has now"
 
 
 def _time(seconds: float) -> str:

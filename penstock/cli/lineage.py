@@ -69,7 +69,7 @@ def lineage(
     if svg:
         _draw(svg, graph, name)
     if emitting:
-        _emit(settings, graph, name)
+        _emit(settings, name)
     if as_json:
         click.echo(json.dumps(graph.as_dict(), indent=1))
     elif not svg and not emitting:
@@ -109,25 +109,17 @@ def _draw(file: Path, graph: Graph, name: str | None) -> None:
     click.echo(f"{len(graph.nodes)} tables drawn in {file}", err=True)
 
 
-def _emit(settings: Settings, graph: Graph, name: str | None) -> None:
-    from penstock.lineage.events import emit, run_event
-    from penstock.lineage.graph import read_manifest
-    from penstock.lineage.revisions import Revisions
+def _emit(settings: Settings, name: str | None) -> None:
+    from penstock.lineage.announce import emit_live
+    from penstock.lineage.graph import live_of, read_manifest
 
-    entries, revisions = read_manifest(settings), Revisions.load(settings)
-    live = [n for n in graph.nodes.values() if n.topic or (n.revision and not n.of)]
-    chosen = [node for node in live if name in (None, node.name)]
-    if not chosen:
+    count, where = emit_live(settings, [name] if name else live_of(read_manifest(settings)))
+    if not count:
         raise UsageError(
             f"{name or 'nothing'} is not live, so there is nothing to tell.",
             remedy="See `penstock tables`.",
         )
-    where = ""
-    for node in chosen:
-        known = revisions.known.get((node.name, node.revision))
-        code = known.bundle if known else ""
-        where = emit(run_event(settings, entries, node.name, node.revision, code=code), settings)
-    click.echo(f"{len(chosen)} event{'' if len(chosen) == 1 else 's'} to {where}", err=True)
+    click.echo(f"{count} event{'' if count == 1 else 's'} to {where}", err=True)
 
 
 def _show_row(settings: Settings, table: str, row: Sequence[str], as_json: bool) -> None:

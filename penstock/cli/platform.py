@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from penstock.cli.announcing import announce_new, live_before
 from penstock.cli.progress import steps
 from penstock.cli.show import console, print_rows
 from penstock.settings import MOST_SUPERVISORS, Settings
@@ -91,7 +92,7 @@ def up(
     stack = Stack(settings)
     names = stack.select(only, without or [])
     require_startable(stack.settings, names)
-    began = time.monotonic()
+    began, before = time.monotonic(), live_before(settings)
     try:
         with steps(quiet=as_json) as (progress, report):
             stack.up(only, report, without=without or [])
@@ -99,6 +100,8 @@ def up(
         _interrupted(
             "What had started is still running. `penstock up` goes on, `penstock down` stops."
         )
+    finally:  # the supervisor registers new tables as it starts, even if another service fails
+        announce_new(settings, before)
     seconds = round(time.monotonic() - began, 1)
     if as_json:
         click.echo(json.dumps({"seconds": seconds, "services": progress.seconds()}))

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from penstock.cli.announcing import announce_swap
 from penstock.cli.asking import (
     ask,
     known_table,
@@ -98,6 +99,7 @@ def promote(  # noqa: PLR0917 - one argument per option
     _show_swap(told, as_json)
     if not as_json and "done" not in told:
         click.echo("The old revisions stay warm. To go back: penstock rollback --why '...'")
+    announce_swap(Settings.load(), told)
 
 
 @click.command()
@@ -121,7 +123,9 @@ def rollback(
     """
     _one_of(table, name)
     releases = releases_of(quiet=as_json, behalf=behalf)
-    _show_swap(releases.rollback(table, why=why, release=name), as_json)
+    told = releases.rollback(table, why=why, release=name)
+    _show_swap(told, as_json)
+    announce_swap(Settings.load(), told)
 
 
 def _show_swap(told: dict[str, Any], as_json: bool) -> None:
@@ -153,7 +157,7 @@ def _show_swap(told: dict[str, Any], as_json: bool) -> None:
 @click.argument("table")
 @click.option("--from", "start", help="Where the interval begins, such as 2026-11-01T00:00Z.")
 @click.option("--to", "end", help="Where it ends; not part of it.")
-@click.option("--on", help="The time column meant, of a table without windows.")
+@click.option("--on", help="Another time column, of a table without windows.")
 @click.option("--all", "everything", is_flag=True, help="All of the table, and what reads it.")
 @click.option("--why", required=True, help="Why; kept in the commit.")
 @click.option("--share", type=click.FloatRange(0.01, 1.0), default=1.0, show_default=True,
@@ -173,9 +177,9 @@ def backfill(  # noqa: PLR0917 - one argument per option
 
     An interval is computed by a job of its own while the stream goes on, and committed as net
     changes. It means windows that begin in it; of tables without windows, rows whose time lies in
-    it (--on says which, if there are several); of groups and keys, those with an input row in it.
-    With --all the table is built anew beside itself and swapped in; what reads it is built anew
-    with it.
+    it; of groups and keys, those with an input row in it. The time is the one the definitions
+    declare; --on means another, which every input must have. With --all the table is built anew
+    beside itself and swapped in; what reads it is built anew with it.
 
     \b
     Examples:
@@ -203,6 +207,8 @@ def backfill(  # noqa: PLR0917 - one argument per option
             f"{table}: {told['results']:,} results computed from {told['rows_in']:,} rows, "
             f"{told['changed']:,} rows changed"
         )
+    if everything:  # else no table shows another revision
+        announce_swap(Settings.load(), told)
 
 
 @click.command()

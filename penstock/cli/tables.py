@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from penstock.cli.announcing import announce_new, live_before
 from penstock.cli.asking import manifest
 from penstock.cli.show import print_rows
 from penstock.settings import Settings
@@ -73,6 +74,7 @@ def register(as_json: bool) -> None:
     from penstock.spark.session import build_session
 
     settings = Settings.load()
+    before = live_before(settings)
     registry = Registry(settings)
     registry.create()
     for topic in _provision(settings):
@@ -87,6 +89,7 @@ def register(as_json: bool) -> None:
         click.echo(json.dumps(written, indent=1))
     else:
         _show(written)
+    announce_new(settings, before)
     if found.broken:
         raise click.exceptions.Exit(3)
 

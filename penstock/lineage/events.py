@@ -10,26 +10,29 @@ never changes, with the table's own name as a second identifier; topics by broke
 goes to a file, one JSON object a line, or to the address in the project file.
 
 **What it does not do.** Report every commit: those are in the tables' own logs, with positions.
+When something is told is the matter of ``announce.py``.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import json
 import os
-import tomllib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from penstock import __version__
 from penstock.errors import EnvironmentProblem, ServiceFailed
+from penstock.lineage.address import address, events_file, shown
 from penstock.location import dataset
 from penstock.model.names import TableName
 from penstock.runtime.delta.writer import live_path
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from penstock.settings import Settings
 
 __all__ = ["emit", "run_event"]
@@ -49,7 +52,6 @@ _FACETS = {  # facet -> version and name of its schema
     "processing_engine": "1-1-1/ProcessingEngineRunFacet",
 }
 _TIMEOUT_SECONDS = 10.0
-_ENDPOINT = "/api/v1/lineage"  # where OpenLineage's servers listen
 
 
 # --- making -----------------------------------------------------------------------------------
@@ -179,61 +181,61 @@ def _avro(kind: Any) -> str:
 
 
 # --- sending ----------------------------------------------------------------------------------
-def emit(event: Event, settings: Settings) -> str:
-    """Send an event to the project's ``openlineage_url``, or keep it in a file; returns where.
+def emit(events: Sequence[Event], settings: Settings, *, seconds: float = _TIMEOUT_SECONDS) -> str:
+    """Send events to the project's ``openlineage_url``, or keep them in a file; returns where.
+
+    Args:
+        seconds: how long a server may take for one step of an answer.
 
     Raises:
-        EnvironmentProblem: the address in the project file is none.
-        ServiceFailed: nobody takes the event there.
+        EnvironmentProblem: the address in the project file is none, or the file takes nothing.
+        ServiceFailed: nobody takes the events there.
     """
-    address = _address(settings)
-    return _keep(event, settings) if address is None else _post(event, address)
+    url = address(settings)
+    return _keep(events, settings) if url is None else _post(events, url, seconds)
 
 
-def _address(settings: Settings) -> str | None:
-    with (settings.project / "pyproject.toml").open("rb") as handle:
-        declared = tomllib.load(handle).get("tool", {}).get("penstock", {})
-    url = declared.get("openlineage_url")
-    if url is None:
-        return None
-    parts = urlsplit(url) if isinstance(url, str) else urlsplit("")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise EnvironmentProblem(
-            f"openlineage_url in pyproject.toml is {url!r}, not an address.",
-            remedy='Write it as openlineage_url = "http://127.0.0.1:5000", or leave it out.',
-        )
-    bare = parts.path in ("", "/")
-    return parts._replace(path=_ENDPOINT).geturl() if bare else str(url)
-
-
-def _keep(event: Event, settings: Settings) -> str:
-    file = settings.home / "lineage" / "events.jsonl"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    line = json.dumps(event, separators=(",", ":"), ensure_ascii=False) + "\n"
-    # One write to a file opened for appending: two commands at once do not mix their lines.
-    handle = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+def _keep(events: Sequence[Event], settings: Settings) -> str:
+    file = events_file(settings)
     try:
-        os.write(handle, line.encode())
-    finally:
-        os.close(handle)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        _append(file, events)
+    except OSError as error:
+        raise EnvironmentProblem(
+            f"events cannot be kept in {file}: {error.strerror or type(error).__name__}.",
+            remedy="Make room, and see who owns the file; then `penstock lineage --emit`.",
+        ) from None
     return str(file)
 
 
-def _post(event: Event, address: str) -> str:
+def _append(file: Path, events: Sequence[Event]) -> None:
+    # One write per line to a file opened for appending: two commands at once do not mix theirs.
+    handle = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        for event in events:
+            line = json.dumps(event, separators=(",", ":"), ensure_ascii=False) + "\n"
+            if os.write(handle, line.encode()) < len(line.encode()):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    finally:
+        os.close(handle)
+
+
+def _post(events: Sequence[Event], url: str, seconds: float) -> str:
     import httpx
 
-    shown = urlsplit(address)._replace(netloc=urlsplit(address).netloc.rpartition("@")[2]).geturl()
     try:
         # The project names the address; a proxy from the environment must not change the way there.
-        answer = httpx.post(address, json=event, timeout=_TIMEOUT_SECONDS, trust_env=False)
-    except httpx.HTTPError as error:
+        with httpx.Client(timeout=seconds, trust_env=False) as client:
+            answers = (client.post(url, json=event) for event in events)
+            refused = next((answer for answer in answers if not answer.is_success), None)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
         reason = f"does not take events: {type(error).__name__}"
     else:
-        if answer.is_success:
-            return shown
-        reason = f"refused an event: status {answer.status_code}"
+        if refused is None:
+            return shown(url)
+        reason = f"refused an event: status {refused.status_code}"
     raise ServiceFailed(
-        f"{shown} {reason}.",
+        f"{shown(url)} {reason}.",
         remedy="Start the server, or take openlineage_url out of pyproject.toml to keep events "
         "in a file.",
     )

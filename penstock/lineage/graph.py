@@ -12,7 +12,7 @@ from penstock.errors import EnvironmentProblem, NotRunning, UsageError
 if TYPE_CHECKING:
     from penstock.settings import Settings
 
-__all__ = ["Graph", "Node", "read_manifest", "tree"]
+__all__ = ["Graph", "Node", "live_of", "read_manifest", "tree"]
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,12 @@ class Graph:
                 for node in self.nodes.values()
             ]
         }
+
+
+def live_of(entries: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """What is live of a manifest's entries, and its revision; a stream has none, and is live."""
+    nodes = Graph.of(entries).nodes.values()
+    return {n.name: n.revision for n in nodes if n.topic or (n.revision and not n.of)}
 
 
 def _node(entry: Mapping[str, Any]) -> Node:

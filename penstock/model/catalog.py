@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
 from penstock.model.definition import Table
+from penstock.model.kinds import Enrich, History, Rows
 from penstock.model.names import TableName
 from penstock.model.publication import Publication
 from penstock.model.stream import Stream
+from penstock.model.windows import Timed
 
 __all__ = ["Broken", "Catalog"]
 
@@ -72,6 +74,24 @@ class Catalog:
         for name in table.inputs.values():
             if name in self.streams:
                 return self.streams[name]
+        return None
+
+    def time_of(self, name: TableName) -> str | None:
+        """The column that says when a row was, as its stream or table declares it, if it does.
+
+        A transform may have renamed it: it need not be among the columns of the table.
+        """
+        if name in self.streams:
+            return self.streams[name].event_time_field or "event_time"
+        kind = self.tables[name].kind
+        if isinstance(kind, Timed):
+            return kind.point
+        if isinstance(kind, Enrich):
+            return kind.on
+        if isinstance(kind, History):
+            return "valid_from"
+        if isinstance(kind, Rows):  # each comes of one row of its only input
+            return self.time_of(next(iter(self.tables[name].inputs.values())))
         return None
 
 

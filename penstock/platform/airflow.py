@@ -6,10 +6,15 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from penstock.lineage.address import address, events_file
 from penstock.platform.files import private_folder, write_private
 from penstock.platform.http import ask
 from penstock.platform.service import Report, Service
+
+if TYPE_CHECKING:
+    from penstock.settings import Settings
 
 __all__ = ["Airflow"]
 
@@ -34,7 +39,7 @@ class Airflow(Service):
             home=self.etc,
             dags=self.settings.project / "dags",
             logs=self.settings.logs / "airflow",
-            lineage=self.settings.home / "lineage" / "events.jsonl",
+            lineage=_escaped(_lineage(self.settings)),
             port=self.port(),
             postgres_port=self.settings.port("postgres"),
             password=secret("postgres-airflow"),
@@ -75,3 +80,24 @@ class Airflow(Service):
         if any(state != "healthy" for state in states):
             return False
         return ask(f"{self.settings.airflow_url}/execution/health").ok
+
+
+def _lineage(settings: Settings) -> dict[str, Any]:
+    """Where Airflow's OpenLineage provider sends events: where our own go."""
+    url = address(settings)
+    if url is None:
+        return {"type": "file", "log_file_path": str(events_file(settings)), "append": True}
+    return {
+        "type": "http",
+        "url": url,
+        "endpoint": "",  # is in the address
+        # A task waits for its events: a server that is away must not cost it the provider's own
+        # five tries, each after a longer pause.
+        "timeout": 3.0,
+        "retry": {"total": 1},
+    }
+
+
+def _escaped(value: dict[str, Any]) -> str:
+    """As JSON in Airflow's file, where a single % begins a reference."""
+    return json.dumps(value).replace("%", "%%")

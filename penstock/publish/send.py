@@ -17,9 +17,7 @@ import hashlib
 import logging
 import os
 import re
-import smtplib
 import threading
-from contextlib import suppress
 from email.message import EmailMessage
 from email.utils import formatdate
 from pathlib import Path
@@ -27,8 +25,9 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from penstock.errors import PenstockError, ServiceFailed, UsageError, in_a_line
+from penstock.errors import PenstockError, ServiceFailed, in_a_line
 from penstock.publish.addresses import checked_address, shortened
+from penstock.publish.mail import TIMEOUT, NoMailServer, mail_server
 from penstock.publish.outbox import Letter, Outbox
 
 if TYPE_CHECKING:
@@ -40,14 +39,9 @@ log = logging.getLogger("penstock.publish")
 for _theirs in ("httpx", "httpcore"):  # each request with its whole address, at INFO
     logging.getLogger(_theirs).setLevel(logging.WARNING)
 
-_TIMEOUT = 10.0
 _LOOK_EVERY = 1.0
 _SECRETS = re.compile(r"webhook:\w+://(?:([^@/]*)@)?[^/?#]*[/?#]?(.*)", re.DOTALL)
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
-
-
-class _NoMailServer(ServiceFailed):
-    """Nobody takes any mail there."""
 
 
 class Sender:
@@ -90,7 +84,7 @@ class Sender:
         taken: list[str] = []
         try:
             self._send_all(self._outbox.due(default), waiting, taken, stopping)
-        except _NoMailServer:
+        except NoMailServer:
             self._send_all(self._outbox.due(default, mail=False), waiting, taken, stopping)
         return len(taken)
 
@@ -115,7 +109,7 @@ class Sender:
                 log.warning("letter %s to %s: %s", letter.id, letter.recipient, told)
                 self._outbox.failed(letter, told)
                 waiting.add(letter.recipient)
-                if isinstance(error, _NoMailServer):
+                if isinstance(error, NoMailServer):
                     raise
                 continue
             self._outbox.sent(letter)
@@ -131,29 +125,14 @@ class Sender:
             self._write(letter)
 
     def _mail(self, letter: Letter, to: str) -> None:
-        known = self._settings.notify
-        if not known.smtp:
-            raise UsageError(
-                "there is no mail server.",
-                remedy='Name it: smtp = "host:25" in [tool.penstock.notify] of pyproject.toml.',
-            )
         mail = EmailMessage()
-        mail["From"], mail["To"] = known.sender, to
+        mail["From"], mail["To"] = self._settings.notify.sender, to
         mail["Subject"] = " ".join(letter.subject.split())
         mail["Date"] = formatdate()
         mail["Message-ID"] = f"<{letter.id}@penstock>"
         mail.set_content(letter.body)
-        host, _, port = known.smtp.rpartition(":")
-        try:
-            server = smtplib.SMTP(host.strip("[]"), int(port), timeout=_TIMEOUT)
-        except OSError as error:
-            raise _NoMailServer(f"{known.smtp} does not answer: {in_a_line(error)}") from error
-        try:
+        with mail_server(self._settings) as server:
             server.send_message(mail)
-        finally:
-            with suppress(smtplib.SMTPException, OSError):  # it took the mail, or did not, before
-                server.quit()
-            server.close()
 
     def _post(self, letter: Letter, url: str) -> None:
         told = {
@@ -164,7 +143,7 @@ class Sender:
             "notices": letter.notices,
         }
         headers = {"Idempotency-Key": letter.id}
-        answer = httpx.post(url, json=told, headers=headers, timeout=_TIMEOUT)
+        answer = httpx.post(url, json=told, headers=headers, timeout=TIMEOUT)
         if not answer.is_success:
             host = answer.request.url.host
             raise ServiceFailed(f"{host} answered with status {answer.status_code}.")

@@ -142,7 +142,8 @@ class Backfill:
         """Compute an interval again and commit what differs.
 
         Args:
-            on: for tables without windows, the time column the interval is about.
+            on: for tables without windows, the time column the interval is about, where the one
+                that is meant without it (``timing``) is not.
         """
         revision, definition = self._live(table)
         now = dt.datetime.now(dt.UTC)
@@ -193,11 +194,7 @@ class Backfill:
             log = self._log(revision, definition)  # one look: inputs and rows as of one commit
             inputs = self._pinned(log, revision, definition)
             held = self._held(log, revision, definition)
-            stream = self._catalog(revision).stream_of(definition)
-            schemas = SchemaRegistry(self.settings.registry_url) if stream is not None else None
-            job = Correction(
-                self.session, definition, held, inputs, decodes=stream, schemas=schemas
-            )
+            job = self._correction(revision, definition, held, inputs)
             with _computing(table):
                 told = job.written(first, last, on, mine.folder)
             info = {
@@ -212,6 +209,24 @@ class Backfill:
             done = mine.handed_over(self._ask, table, {**told, **arguments})
         read = sum(f.rows for p in inputs.values() if p.version >= 0 for f in p.files(None))
         return {"table": table, "rows_in": read, "results": told["results"], **done}
+
+    def _correction(
+        self, revision: Revision, definition: Table, held: Held, inputs: Mapping[str, Pinned]
+    ) -> Correction:
+        catalog = self._catalog(revision)
+        stream = catalog.stream_of(definition)
+        return Correction(
+            self.session,
+            definition,
+            held,
+            inputs,
+            decodes=stream,
+            schemas=SchemaRegistry(self.settings.registry_url) if stream is not None else None,
+            declared={
+                str(name): catalog.time_of(name)
+                for name in (definition.name, *definition.inputs.values())
+            },
+        )
 
     def _log(self, revision: Revision, definition: Table) -> DeltaTable:
         name = definition.name

@@ -5,8 +5,8 @@
 **How it works.** The inputs are read as of the versions the table has taken in, and computed by
 the batch form of its transform. An interval means, by kind: of rows, enriched and session tables
 the rows whose time lies in it; of groups and keyed tables every group or key with an input row
-whose time lies in it, recomputed from all its rows. The difference to the table at its own pinned
-version is all that is handed over.
+whose time lies in it, recomputed from all its rows; each input has a time column of its own
+(``timing``). The difference to the table at its own pinned version is all that is handed over.
 
 **What it does not do.** Find rows of a group or key that no input row of the interval names: that
 takes all of the table (``penstock backfill --all``).
@@ -24,13 +24,13 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from penstock.errors import UsageError
 from penstock.location import Location, copies, delta_table
 from penstock.model.definition import Table
 from penstock.model.kinds import Enrich, Rows
 from penstock.model.stream import Stream
 from penstock.model.windows import Session
 from penstock.reprocess.history import Pinned
+from penstock.reprocess.timing import Timing
 from penstock.runtime.decode.known_schemas import KnownSchemas
 from penstock.runtime.decode.schemas import SchemaRegistry
 from penstock.runtime.delta.files import conform, write_arrow
@@ -65,7 +65,11 @@ class Held:
 
 
 class Correction:
-    """One interval of one table."""
+    """One interval of one table.
+
+    Args:
+        declared: the time columns that definitions declare; see ``Timing``.
+    """
 
     def __init__(
         self,
@@ -76,6 +80,7 @@ class Correction:
         *,
         decodes: Stream | None = None,
         schemas: SchemaRegistry | None = None,
+        declared: Mapping[str, str | None] | None = None,
     ) -> None:
         self.session = session
         self.table = table
@@ -83,6 +88,7 @@ class Correction:
         self.inputs = dict(inputs)
         self.stream = decodes
         self._schemas = schemas
+        self.timing = Timing(table, declared or {})
 
     def written(self, start: int, end: int, on: str | None, into: Path) -> dict[str, Any]:
         """Compute ``[start, end)``, in microseconds; returns files of what comes and goes."""
@@ -110,25 +116,12 @@ class Correction:
         new = recompute(self.table, frames, until=until).select(*names)
         old = self._read(self.held.files(), self.held.schema)
         if isinstance(kind, Rows | Enrich | Session):
-            within = _within(self._own_time(on), start, end)
+            within = _within(self.timing.of_rows(_times(self.held.schema), on), start, end)
             return new.where(within), old.where(within)
         keys = self._touched(frames, start, end, on)
         return _semi(new, keys), _semi(old, keys)
 
-    # --- which time is meant ------------------------------------------------------------------
-    def _own_time(self, on: str | None) -> str:
-        kind = self.table.kind
-        if isinstance(kind, Session):
-            return kind.point
-        if isinstance(kind, Enrich) and on is None:
-            on = kind.on
-        times = _times(self.held.schema)
-        return _chosen(on, times, self._preferred(), str(self.table.name))
-
-    def _preferred(self) -> str:
-        field = self.stream.event_time_field if self.stream is not None else None
-        return field or "event_time"
-
+    # --- which rows are meant ------------------------------------------------------------------
     def _touched(
         self, frames: Mapping[str, DataFrame], start: int, end: int, on: str | None
     ) -> DataFrame:
@@ -137,7 +130,7 @@ class Correction:
         parts = []
         for argument, frame in frames.items():
             times = [f.name for f in frame.schema if f.dataType.typeName() == "timestamp"]
-            column = _chosen(on, times, self._preferred(), f"{self.table.name}: {argument}")
+            column = self.timing.of_input(argument, times, on)
             some = {a: f.limit(0) for a, f in frames.items()}
             some[argument] = frame.where(_within(column, start, end))
             # A group's columns are its inputs'; a key may be made by the transform.
@@ -186,30 +179,6 @@ class Correction:
 
 def _times(schema: pa.Schema) -> list[str]:
     return [field.name for field in schema if pa.types.is_timestamp(field.type)]
-
-
-def _chosen(on: str | None, times: Sequence[str], preferred: str, where: str) -> str:
-    """The time column an interval is about; said, or the only one, or the stream's own."""
-    if on is not None:
-        if on in times:
-            return on
-        raise UsageError(
-            f"{where} has no time column {on!r}.",
-            remedy=f"Its times: {', '.join(times) or 'none'}.",
-        )
-    if len(times) == 1:
-        return times[0]
-    if preferred in times:
-        return preferred
-    if not times:
-        raise UsageError(
-            f"{where} has no time column, so an interval says nothing of it.",
-            remedy="Compute all of it again: `penstock backfill TABLE --all --why '...'`.",
-        )
-    raise UsageError(
-        f"{where} has several time columns: {', '.join(times)}.",
-        remedy="Say which one the interval is about: --on COLUMN.",
-    )
 
 
 def _within(column: str, start: int, end: int) -> Column:

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from deltalake.exceptions import TableNotFoundError
 
 from penstock.errors import UsageError
-from penstock.location import Location, delta_table
+from penstock.location import delta_table
 from penstock.model.catalog import Catalog
 from penstock.model.names import TableName
 from penstock.reprocess.comparison import column_diff
+from penstock.reprocess.followers import Followers
 from penstock.reprocess.history import how_built
 from penstock.runtime.code.bundle import Bundle, tree_address
 from penstock.runtime.declared.analysis import Analysed, analyse, analysed_bundle
@@ -75,7 +77,9 @@ class TableChange:
     how: str
     reads: list[Reading] = field(default_factory=list)
     adds_bytes: int = 0
+    adds_rows: int | None = None  # None: the log does not say
     seconds: float = 0.0
+    followed_by: dict[str, list[str]] = field(default_factory=dict)  # outside the streams
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -145,9 +149,17 @@ def selection(catalog: Catalog, changed: Iterable[TableName], table: str | None)
 
 
 def build_plan(
-    session: SparkSession, settings: Settings, registry: Registry, table: str | None = None
+    session: SparkSession,
+    settings: Settings,
+    registry: Registry,
+    table: str | None = None,
+    marts: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Plan:
-    """Compare the working tree with what is live."""
+    """Compare the working tree with what is live.
+
+    Args:
+        marts: by the table they are made from; they follow what goes live.
+    """
     found = _tree(session, settings)
     live = {r.table: r for r in registry.revisions(states=(State.LIVE,))}
     changed = [
@@ -156,7 +168,13 @@ def build_plan(
         if str(name) not in live or fingerprint_of(live[str(name)].revision) != revision
     ]
     chosen = selection(found.catalog, changed, table)
-    changes = [_change(settings, found, name, live, set(chosen)) for name in chosen]
+    followers = Followers(settings, found.published, marts)
+    changes = [
+        replace(
+            _change(settings, found, name, live, set(chosen)), followed_by=followers.of(str(name))
+        )
+        for name in chosen
+    ]
     rest = [str(n) for n in found.catalog.order() if n not in changed and n in found.revisions]
     broken = [f"{b.what}: {b.reason}" for b in found.broken]
     return Plan(changes, rest, broken, found)
@@ -190,6 +208,7 @@ def _change(
     how = how_built(table, decodes=found.catalog.stream_of(table) is not None)
     reads = [_reading(settings, n, live) for n in table.inputs.values()]
     rows = sum(reading.rows for reading in reads)
+    adds_rows, adds_bytes = _held(settings, name, running)
     return TableChange(
         table=str(name),
         live=running.revision if running else None,
@@ -203,9 +222,8 @@ def _change(
         state=_STATE[how],
         how=how,
         reads=reads,
-        adds_bytes=_size(revision_path(settings.warehouse, name, running.revision))
-        if running
-        else 0,
+        adds_bytes=adds_bytes,
+        adds_rows=adds_rows,
         seconds=round(5 + rows / _RATES[how], 1),
     )
 
@@ -281,9 +299,14 @@ def _reading(settings: Settings, name: TableName, live: Mapping[str, Revision]) 
     return Reading(str(name), revision, table.version(), rows, sum(adds["size_bytes"].to_pylist()))
 
 
-def _size(path: Location) -> int:
+def _held(settings: Settings, name: TableName, running: Revision | None) -> tuple[int | None, int]:
+    """Rows and bytes of the live revision, as the statistics in its log tell them."""
+    if running is None:
+        return None, 0
     try:
-        adds = pa.table(delta_table(path).get_add_actions(flatten=True))
+        table = delta_table(revision_path(settings.warehouse, name, running.revision))
     except TableNotFoundError:
-        return 0
-    return int(sum(adds["size_bytes"].to_pylist()))
+        return 0, 0
+    adds = pa.table(table.get_add_actions(flatten=True))
+    rows = adds["num_records"].to_pylist() if "num_records" in adds.column_names else [None]
+    return None if None in rows else sum(rows), int(sum(adds["size_bytes"].to_pylist()))

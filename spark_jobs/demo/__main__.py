@@ -81,7 +81,9 @@ def _options() -> argparse.Namespace:
         "--rate", type=float, default=20.0, help="trades a second; the rest keeps its proportion"
     )
     parser.add_argument("--seconds", type=float, default=0, help="stop after this long; 0 is never")
-    parser.add_argument("--seed", type=int, default=7, help="same seed, same rows (default 7)")
+    parser.add_argument(
+        "--seed", type=int, default=7, help="same seed, same choices (default 7); times are now's"
+    )
     parser.add_argument("--late", type=float, default=0.01, help="share of late rows")
     parser.add_argument("--duplicate", type=float, default=0.005, help="share of rows sent again")
     parser.add_argument(

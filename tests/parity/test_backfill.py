@@ -9,11 +9,12 @@ from __future__ import annotations
 import datetime as dt
 import random
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
 from penstock.errors import UsageError
-from penstock.model import table, tumbling
+from penstock.model import Group, table, tumbling
 from penstock.model.windows import Window
 from penstock.reprocess.backfill import checked_interval
 from penstock.reprocess.correction import Correction, Held
@@ -25,7 +26,7 @@ from penstock.runtime.kinds.backfill import backfill_timed
 from penstock.runtime.kinds.backfill_net import backfill_net
 from penstock.runtime.times import EPOCH
 from penstock.testing import Kit
-from tests.parity.kinds import CASES, EVENTS, START, event
+from tests.parity.kinds import CASES, EVENTS, STAMP, START, event
 from tests.parity.law import check
 
 pytestmark = pytest.mark.spark
@@ -278,6 +279,38 @@ def test_a_correction_meanwhile_is_not_undone(spark, tmp_path):
     assert backfill_net(kit.follower, told)["changed"] > 0
     with pytest.raises(UsageError, match="corrected by another operation"):
         backfill_net(kit.follower, told)
+
+
+SPANS = pa.schema(
+    [(n, pa.string() if n == "k" else STAMP) for n in ("k", "window_start", "window_end")]
+)
+
+
+@table("gold.of_two_times", inputs={"events": "silver.events", "spans": "silver.spans"},
+       kind=Group(by=("k",)), keys=("k",))  # fmt: skip
+def of_two_times(events, spans):
+    return events.select("k").unionByName(spans.select("k")).groupBy("k").count()
+
+
+def test_each_input_has_a_time_of_its_own(spark, tmp_path):
+    """Of the groups lost, those come back that a row of either input in the interval names."""
+    schemas = {"silver.events": EVENTS, "silver.spans": SPANS}
+    kit = Kit(spark, tmp_path / "kit", of_two_times, schemas)
+    early, late_on = START, START + dt.timedelta(hours=1)
+    moments = {"a": (early, late_on), "b": (late_on, early), "c": (late_on, late_on)}
+    kit.feed([{"k": k, "t": at} for k, (at, _) in moments.items()], "silver.events")
+    kit.feed(
+        [{"k": k, "window_start": at, "window_end": late_on} for k, (_, at) in moments.items()],
+        "silver.spans",
+    )
+    layout = kit.follower.layout()
+    lost = Change(kit.follower.writer.schema.empty_table(), layout.read(layout.files.values()))
+    kit.follower.writer.commit(layout.rewrite(lost), {}, change=lost)
+    kit.follower.stand()
+    half = _micros(START + dt.timedelta(minutes=30))
+    assert kit.rows() == []
+    backfill_net(kit.follower, corrected(kit, tmp_path / "job", EVER[0], half))
+    assert [(row["k"], row["count"]) for row in kit.rows()] == [("a", 2), ("b", 2)]
 
 
 def test_which_time_is_meant(spark, tmp_path):

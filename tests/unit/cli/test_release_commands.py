@@ -12,6 +12,12 @@ from penstock.cli import release
 from penstock.errors import UsageError
 
 
+@pytest.fixture(autouse=True)
+def _no_catalogue(monkeypatch) -> None:
+    """Nothing is told in the home of whoever runs the tests."""
+    monkeypatch.setattr(release, "announce_swap", lambda *_: None)
+
+
 @pytest.fixture
 def asked(monkeypatch) -> list[tuple[str, dict[str, Any]]]:
     """What releases were asked for; nothing is done."""

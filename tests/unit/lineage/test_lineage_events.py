@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import threading
 import uuid
 from collections.abc import Iterator
@@ -146,7 +147,7 @@ def test_the_moment_is_told_in_utc(settings):
 def test_without_an_address_events_are_lines_of_a_file(project):
     settings = project()
     events = [run_event(settings, ENTRIES, table) for table in ENTRIES]
-    places = {emit(event, settings) for event in events}
+    places = {emit(events[:1], settings), emit(events[1:], settings)}
     file = settings.home / "lineage" / "events.jsonl"
     assert places == {str(file)}
     assert [json.loads(line) for line in file.read_text().splitlines()] == events
@@ -185,7 +186,7 @@ def server():
 def test_with_an_address_events_are_sent_there(project, server, typed, path):
     settings = project(f'openlineage_url = "http://127.0.0.1:{server.server_port}{typed}"')
     event = run_event(settings, ENTRIES, "gold.a", "g1")
-    assert emit(event, settings) == f"http://127.0.0.1:{server.server_port}{path}"
+    assert emit([event], settings) == f"http://127.0.0.1:{server.server_port}{path}"
     assert server.got == [(path, event)]
     assert not (settings.home / "lineage").exists()
 
@@ -194,7 +195,7 @@ def test_a_proxy_in_the_environment_does_not_change_the_way(project, server, mon
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     settings = project(f'openlineage_url = "http://127.0.0.1:{server.server_port}"')
-    emit(run_event(settings, ENTRIES, "gold.a", "g1"), settings)
+    emit([run_event(settings, ENTRIES, "gold.a", "g1")], settings)
     assert len(server.got) == 1
 
 
@@ -202,18 +203,34 @@ def test_a_server_that_refuses_is_an_error_that_says_so(project, server):
     server.status = 422
     settings = project(f'openlineage_url = "http://127.0.0.1:{server.server_port}"')
     with pytest.raises(ServiceFailed, match="status 422"):
-        emit({"eventType": "RUNNING"}, settings)
+        emit([{"eventType": "RUNNING"}], settings)
 
 
 def test_a_server_that_is_not_there_is_an_error_without_its_password(project):
-    settings = project('openlineage_url = "http://me:s3cret@127.0.0.1:9"')
+    settings = project('openlineage_url = "http://me:s3cret@127.0.0.1:9/?key=s3cret"')
     with pytest.raises(ServiceFailed) as error:
-        emit({"eventType": "RUNNING"}, settings)
+        emit([{"eventType": "RUNNING"}], settings)
     assert "127.0.0.1:9" in str(error.value)
     assert "s3cret" not in str(error.value)
 
 
-@pytest.mark.parametrize("value", ['"ftp://x"', '"nowhere"', "7", '""'])
-def test_an_address_that_is_none_is_said(project, value):
-    with pytest.raises(EnvironmentProblem, match="openlineage_url"):
-        emit({}, project(f"openlineage_url = {value}"))
+@pytest.mark.parametrize(
+    "value", ['"ftp://me:s3cret@x"', '"nowhere"', "7", '""', '"http://me:s3cret@x:port"']
+)
+def test_an_address_that_is_none_is_said_without_its_password(project, value):
+    with pytest.raises(EnvironmentProblem, match="openlineage_url") as error:
+        emit([{}], project(f"openlineage_url = {value}"))
+    assert "s3cret" not in str(error.value)
+
+
+def test_a_file_that_takes_nothing_is_an_error_that_says_so(project):
+    settings = project()
+    (settings.home / "lineage" / "events.jsonl").mkdir(parents=True)
+    with pytest.raises(EnvironmentProblem, match="cannot be kept"):
+        emit([{}], settings)
+
+
+def test_a_disk_that_takes_half_a_line_is_full(project, monkeypatch):
+    monkeypatch.setattr(os, "write", lambda handle, line: len(line) - 1)
+    with pytest.raises(EnvironmentProblem, match="No space left"):
+        emit([{}], project())

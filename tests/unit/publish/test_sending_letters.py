@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import smtplib
 import threading
 from dataclasses import replace
 
@@ -246,7 +247,7 @@ def test_a_mail_server_that_is_not_there_is_asked_once(settings, sender_of, hook
         asked.append(host)
         raise ConnectionRefusedError(111, "Connection refused")
 
-    monkeypatch.setattr(send.smtplib, "SMTP", refused)
+    monkeypatch.setattr(smtplib, "SMTP", refused)
     mails = [letter(str(n), "smtp:x@example.com", to=f"reader {n}") for n in range(5)]
     other = letter("w", f"webhook:{hook.address}")
     box = Box(*mails, other)

@@ -16,43 +16,9 @@ from penstock.publish.declared import Published
 from penstock.publish.positions import Position
 from penstock.publish.work import TopicWork
 from tests.unit.export.export_world import World
+from tests.unit.publish.memory_outlet import MemoryOutlet
 
 PUBLISHED = Published("changelog", "gold.sums", ("k",), topic="out.x", format="json")
-
-
-class MemoryOutlet:
-    """Everything that was sent and noted, in transactions that always succeed."""
-
-    opened, openings = True, 1
-
-    def __init__(self) -> None:
-        self.topics = self
-        self.notes: dict[str, bytes] = {}
-        self.sent: list[tuple[bytes | None, bytes | None]] = []
-
-    def open(self) -> None:
-        pass
-
-    def ensure(self, published: Published) -> str:
-        return "topic-id"
-
-    def note(self, name: str) -> bytes | None:
-        return self.notes.get(name)
-
-    planned = note
-
-    @contextmanager
-    def transaction(self) -> Iterator[MemoryOutlet]:
-        yield self
-
-    def send(self, topic: str, key: Any, value: Any, headers: Any = ()) -> None:
-        self.sent.append((key, value))
-
-    def keep(self, name: str, value: bytes | None) -> None:
-        if value is None:
-            self.notes.pop(name, None)
-        else:
-            self.notes[name] = value
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from pyspark.errors import SparkRuntimeException, UnknownException
 
 from penstock.errors import PenstockError, TransformError, UsageError
 from penstock.model import table, tumbling
+from penstock.model.names import TableName
 from penstock.reprocess import backfill
 from penstock.reprocess.backfill import Backfill
 from penstock.runtime.fates import quarantine
@@ -134,6 +135,15 @@ def test_files_stay_while_somebody_may_come_for_them(run, settings, end):
     os.utime(left, (yesterday, yesterday))
     run()
     assert not left.exists()
+
+
+def test_the_job_is_told_what_the_definitions_declare(settings, monkeypatch, jobs):
+    monkeypatch.setattr(Backfill, "_catalog", lambda *_: jobs)
+    review = jobs.tables[TableName.parse("gold.fraud_review")]
+    job = Backfill(lambda: None, settings, None, lambda *task: {})
+    timing = job._correction(LIVE, review, None, {}).timing
+    assert timing.of_input("decisions", ["paid_at", "rules_from"]) == "paid_at"
+    assert timing.of_input("outcomes", ["reported_at", "told_at"]) == "reported_at"
 
 
 @pytest.mark.parametrize("word", ["files", "added", "gone"])
