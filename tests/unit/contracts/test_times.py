@@ -172,7 +172,8 @@ def test_days_of_23_and_25_hours(spark):
     assert starts[BERLIN, "2026-03-29"] == utc("2026-03-28T23:00:00")
 
 
-def test_wrong_zones_and_times_of_day_are_refused():
+@pytest.mark.spark
+def test_wrong_zones_and_times_of_day_are_refused(spark):
     with pytest.raises(ValueError, match="there is no zone"):
         columns.local_day("ts", "Europe/Atlantis")
     with pytest.raises(ValueError, match="HH:MM"):
