@@ -176,7 +176,27 @@ def _users(admin: AdminClient, settings: Settings, spec: PlatformSpec) -> None:
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, _ITERATIONS)
     changes = [UserScramCredentialUpsertion(u, info, p.encode()) for u, p in known.items()]
     _settle(admin.alter_user_scram_credentials([*changes]).values())
+    _await_login(settings, users[-1])
     write_private(stamp, wanted)
+
+
+def _await_login(settings: Settings, user: str) -> None:
+    """Wait until a new password is let in.
+
+    A broker knows passwords a moment after the controller took them, all of one call together; and
+    a producer that is refused for its password does not try again.
+    """
+    options = client_options(settings, user) | {"log_level": 0, "error_cb": _quiet}
+    deadline = time.monotonic() + _TIMEOUT
+    while time.monotonic() < deadline:
+        with suppress(KafkaException):
+            AdminClient(options).list_topics(timeout=2)
+            return
+        time.sleep(0.1)
+    raise ServiceFailed(
+        f"Kafka took the passwords of its users and does not let {user} in.",
+        remedy=f"See {settings.logs / 'kafka.log'}; then run `penstock up` again.",
+    )
 
 
 def _acls(admin: AdminClient, spec: PlatformSpec, declared: list[str]) -> None:
