@@ -68,13 +68,13 @@ def decisions(settings: Settings, seconds: float) -> dict[str, float]:
 def payments(settings: Settings) -> dict[str, float]:
     """When each payment was sent."""
     warehouse = settings.warehouse
-    bronze = DeltaTable(str(warehouse / "bronze" / "card_payments"))
-    rows = bronze.to_pyarrow_table(columns=["partition", "offset", "timestamp", "headers"])
-    places = zip(rows["partition"].to_pylist(), rows["offset"].to_pylist(), strict=True)
-    moments = dict(zip(places, sent(rows).tolist(), strict=True))
     silver: pa.Table = DeltaTable(str(warehouse / "silver" / "card_payments")).to_pyarrow_table(
         columns=["payment_id", "partition", "offset"]
     )
+    bronze = DeltaTable(str(warehouse / "bronze" / "card_payments"))  # after what is made of it
+    rows = bronze.to_pyarrow_table(columns=["partition", "offset", "timestamp", "headers"])
+    places = zip(rows["partition"].to_pylist(), rows["offset"].to_pylist(), strict=True)
+    moments = dict(zip(places, sent(rows).tolist(), strict=True))
     return {
         row["payment_id"]: moments[row["partition"], row["offset"]] for row in silver.to_pylist()
     }
