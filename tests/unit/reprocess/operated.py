@@ -247,3 +247,18 @@ def swapped_in_part(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setattr(exchange, "swap", dies)
         with pytest.raises(KeyboardInterrupt):
             world.swap("A", "X")
+
+
+class Idle:
+    """A follower of nothing."""
+
+    breach, context = "", None
+
+    def advance(self, until=None) -> bool:
+        return False
+
+    def waiting_since(self) -> None:
+        return None
+
+    def close(self) -> None:
+        return

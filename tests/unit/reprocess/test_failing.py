@@ -17,15 +17,14 @@ from penstock.runtime.supervise.standing import Move, standing
 from penstock.runtime.supervise.standstill import Standstill
 from penstock.runtime.supervise.streams import Streams
 from penstock.runtime.supervise.worker import FollowWorker
+from tests.unit.reprocess.operated import Idle
 
 NAME, OWN = "gold.x", "gold.x@X"
 WAY_OUT = r"`penstock streams stop gold\.x@X`, then type this again"
 
 
-class Fails:
+class Fails(Idle):
     """A follower that cannot take in what it reads; the first times it may."""
-
-    breach, context = "", None
 
     def __init__(self, fine: int = 0) -> None:
         self.fine = fine
@@ -35,12 +34,6 @@ class Fails:
         if self.fine < 0:
             raise ValueError("no space left")
         return False
-
-    def waiting_since(self) -> None:
-        return None
-
-    def close(self) -> None:
-        return
 
 
 @pytest.fixture

@@ -13,26 +13,12 @@ from penstock.runtime.registry import Revision, State
 from penstock.runtime.supervise import world as worlds
 from penstock.runtime.supervise.streams import Streams
 from penstock.runtime.supervise.worker import FollowWorker
+from tests.unit.reprocess.operated import Idle
 
 NAME, X, W = "gold.x", "gold.x@X", "gold.x@W"
 REVISIONS = [
     Revision(NAME, "X", State.LIVE, "b", {}), Revision(NAME, "W", State.WARM, "b", {}),
 ]  # fmt: skip
-
-
-class Idle:
-    """A follower of nothing."""
-
-    breach, context = "", None
-
-    def advance(self, until=None) -> bool:
-        return False
-
-    def waiting_since(self) -> None:
-        return None
-
-    def close(self) -> None:
-        return
 
 
 @pytest.fixture
